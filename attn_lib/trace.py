@@ -1,0 +1,214 @@
+"""One pass through attention with every intermediate kept and named: the calculation on paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from attn_lib.errors import require, shape_of
+from attn_lib.layers import merge_heads, split_heads
+from attn_lib.masks import join_masks
+from attn_lib.reference import dot_products, mask_scores, scale_scores, softmax_rows, weighted_sum
+
+
+@dataclass(frozen=True)
+class AttentionTrace:
+    """Every stage of one calculation, in the order in which one writes them down.
+
+    With ``num_heads=None`` (one head, as by hand) no tensor has a head axis; with a number, the
+    stages from Q to head_outputs have one in front of the positions. A stage that could not be
+    computed from what was given is None.
+    """
+
+    Q: Tensor | None  # [..., T, Dk]      or [..., H, T, Dk]
+    K: Tensor | None  # [..., S, Dk]      or [..., Hkv, S, Dk]
+    V: Tensor | None  # [..., S, Dv]      or [..., Hkv, S, Dv]
+    scores: Tensor | None  # [..., T, S]  or [..., H, T, S]: dot products
+    scaled_scores: Tensor | None  # the same shape: times the scale, then the softcap
+    masked_scores: Tensor | None  # the same shape: plus the bias, -inf where nothing may be seen
+    weights: Tensor | None  # the same shape: after the softmax
+    head_outputs: Tensor | None  # [..., T, Dv]  or [..., H, T, Dv]
+    concatenated: Tensor | None  # [..., T, H * Dv]
+    output: Tensor | None  # [..., T, D]: times W_O, or the concatenation itself without one
+
+
+STAGES = tuple(field.name for field in fields(AttentionTrace))
+
+
+def trace_attention(
+    X: Tensor,
+    W_Q: Tensor,
+    W_K: Tensor,
+    W_V: Tensor,
+    *,
+    context: Tensor | None = None,
+    W_O: Tensor | None = None,
+    num_heads: int | None = None,
+    num_kv_heads: int | None = None,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    is_causal: bool = False,
+    window: int | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> AttentionTrace:
+    """Self-attention of X, or cross-attention of X to a context, with every stage kept.
+
+    Args:
+        X: ``[..., T, D]``, the sequence that asks.
+        W_Q: ``[D, Dk]``, or ``[D, H * Dk]`` with the heads side by side. Matrices stand as they are
+            printed, ``Q = X W_Q``: the transpose of ``nn.Linear.weight``.
+        W_K: ``[D', Dk]`` or ``[D', Hkv * Dk]``.
+        W_V: ``[D', Dv]`` or ``[D', Hkv * Dv]``.
+        context: ``[..., S, D']``, the sequence that answers; X itself when left out.
+        W_O: ``[H * Dv, D]``; without it the output is the concatenation.
+        num_heads: None for one head without a head axis, or H.
+        num_kv_heads: Hkv; H when left out.
+        mask, bias, is_causal, window, scale, softcap: as in :func:`attn_lib.attention`.
+
+    Returns:
+        The :class:`AttentionTrace`. Computed in the dtype of X: hand in float64 for hand calculations.
+
+    Raises:
+        ValueError: shapes that do not fit, heads that do not divide.
+
+    Source: Vaswani et al. 2017, sections 3.2.1 and 3.2.2.
+    """
+    given = {"X": X, "W_Q": W_Q, "W_K": W_K, "W_V": W_V}
+    given |= {name: tensor for name, tensor in (("context", context), ("W_O", W_O)) if tensor is not None}
+    return trace_from(
+        given,
+        num_heads=num_heads,
+        num_kv_heads=num_kv_heads,
+        mask=mask,
+        bias=bias,
+        is_causal=is_causal,
+        window=window,
+        scale=scale,
+        softcap=softcap,
+    )
+
+
+def trace_from(
+    given: Mapping[str, Tensor],
+    *,
+    num_heads: int | None = None,
+    num_kv_heads: int | None = None,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    is_causal: bool = False,
+    window: int | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    softmax: bool = True,
+) -> AttentionTrace:
+    """The same pass, started from whatever stages are given.
+
+    A stage that stands in ``given`` is taken as it is; any other is computed when its ingredients
+    are there, and is None when they are not. A calculation that begins with posited head outputs
+    needs nothing before them.
+
+    Args:
+        given: any of X, context, W_Q, W_K, W_V, W_O, b_Q, b_K, b_V, b_O, and of the stages
+            (:data:`STAGES`), with the shapes of :func:`trace_attention`.
+        softmax: False leaves the masked scores as weights (a blocked one is 0).
+        the rest: as in :func:`trace_attention`.
+
+    Raises:
+        ValueError: an unknown name, shapes that do not fit, heads that do not divide.
+    """
+    known = {"X", "context", "W_O", "b_O"} | {f"{kind}_{role}" for kind in "Wb" for role in "QKV"} | set(STAGES)
+    unknown = sorted(set(given) - known)
+    require(not unknown, f"given has unknown names {unknown}; known are {sorted(known)}")
+    H = 1 if num_heads is None else num_heads
+    Hkv = H if num_kv_heads is None else num_kv_heads
+    require(H >= 1 and Hkv >= 1 and H % Hkv == 0, f"num_kv_heads = {Hkv} must divide num_heads = {H}")
+
+    def with_heads(stage: str, computed):
+        """The given stage (its head axis added when there is none), or the computed one."""
+        if stage not in given:
+            return computed()
+        return given[stage].unsqueeze(-3) if num_heads is None else given[stage]
+
+    X, context = given.get("X"), given.get("context", given.get("X"))
+    Q = with_heads("Q", lambda: _project(given, "Q", X, H))  # [..., H, T, Dk]
+    K = with_heads("K", lambda: _project(given, "K", context, Hkv))  # [..., Hkv, S, Dk]
+    V = with_heads("V", lambda: _project(given, "V", context, Hkv))  # [..., Hkv, S, Dv]
+    scores = with_heads("scores", lambda: _when(_dot_products, Q, K))  # [..., H, T, S]
+    if scale is None and Q is not None:
+        scale = 1 / math.sqrt(Q.shape[-1])
+    # Without a Q nobody knows Dk: only an explicit scale leads on from given scores.
+    unscaled = None if scale is None else scores
+    scaled = with_heads("scaled_scores", lambda: _when(scale_scores, unscaled, scale=scale, softcap=softcap))
+    masked = with_heads(
+        "masked_scores", lambda: _when(_mask, scaled, mask=mask, bias=bias, is_causal=is_causal, window=window)
+    )
+    weights = with_heads("weights", lambda: _when(softmax_rows if softmax else _without_softmax, masked))
+    heads = with_heads("head_outputs", lambda: _when(_weighted_sum, weights, V))  # [..., H, T, Dv]
+    concatenated = given["concatenated"] if "concatenated" in given else _when(merge_heads, heads)  # [..., T, H * Dv]
+    output = given["output"] if "output" in given else _when(_output_map, concatenated, given=given)  # [..., T, D]
+
+    stages = (Q, K, V, scores, scaled, masked, weights, heads)
+    if num_heads is None:
+        stages = tuple(None if stage is None else stage.squeeze(-3) for stage in stages)
+    return AttentionTrace(*stages, concatenated, output)
+
+
+def _when(step, *tensors: Tensor | None, **settings) -> Tensor | None:
+    """Apply a step when every tensor that it needs is there."""
+    return None if any(tensor is None for tensor in tensors) else step(*tensors, **settings)
+
+
+def _matmul(left_name: str, left: Tensor, right_name: str, right: Tensor) -> Tensor:
+    require(
+        right.dim() == 2 and left.shape[-1] == right.shape[0],
+        f"{right_name} of shape {shape_of(right)} does not fit {left_name} of shape {shape_of(left)}:"
+        f" it needs {left.shape[-1]} rows",
+    )
+    return left @ right
+
+
+def _project(given: Mapping[str, Tensor], role: str, source: Tensor | None, heads: int) -> Tensor | None:
+    W = given.get(f"W_{role}")
+    if source is None or W is None:
+        return None
+    projected = _matmul("X" if role == "Q" else "context", source, f"W_{role}", W)
+    bias = given.get(f"b_{role}")
+    return split_heads(projected if bias is None else projected + bias, heads)
+
+
+def _dot_products(Q: Tensor, K: Tensor) -> Tensor:
+    require(
+        Q.shape[-1] == K.shape[-1] and Q.shape[-3] % K.shape[-3] == 0,
+        f"Q of shape {shape_of(Q)} and K of shape {shape_of(K)} must share Dk, and K's heads divide Q's",
+    )
+    return dot_products(Q, K)
+
+
+def _mask(scores: Tensor, *, mask: Tensor | None, bias: Tensor | None, is_causal: bool, window: int | None) -> Tensor:
+    T, S = scores.shape[-2:]
+    allowed = join_masks(mask, T, S, is_causal=is_causal, window=window, device=scores.device)
+    return mask_scores(scores, allowed, bias)
+
+
+def _without_softmax(scores: Tensor) -> Tensor:
+    return scores.masked_fill(scores == -torch.inf, 0.0)
+
+
+def _weighted_sum(weights: Tensor, V: Tensor) -> Tensor:
+    require(
+        weights.shape[-1] == V.shape[-2] and weights.shape[-3] % V.shape[-3] == 0,
+        f"weights of shape {shape_of(weights)} and V of shape {shape_of(V)} must share S, and V's heads divide theirs",
+    )
+    return weighted_sum(weights, V)
+
+
+def _output_map(concatenated: Tensor, *, given: Mapping[str, Tensor]) -> Tensor:
+    if "W_O" not in given:
+        return concatenated
+    output = _matmul("the concatenation", concatenated, "W_O", given["W_O"])
+    return output + given["b_O"] if "b_O" in given else output

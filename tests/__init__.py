@@ -1,0 +1,1 @@
+"""A package, so that no other `tests` that a dependency leaves in site-packages can take its name."""

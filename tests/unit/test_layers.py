@@ -1,0 +1,179 @@
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from attn_lib import (
+    AttentionOutput,
+    CrossAttention,
+    GroupedQueryAttention,
+    MaskedMultiHeadSelfAttention,
+    MaskedSelfAttention,
+    MultiHeadAttention,
+    MultiHeadCrossAttention,
+    MultiHeadSelfAttention,
+    MultiQueryAttention,
+    SelfAttention,
+    merge_heads,
+    multi_head_self_attention,
+    split_heads,
+)
+
+B, T, S, D, DC = 2, 5, 7, 12, 11
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
+def test_heads_own_consecutive_columns_and_merging_undoes_the_split():
+    x = torch.arange(24.0).reshape(1, 2, 12)
+    heads = split_heads(x, 3)  # [1, 3, 2, 4]
+    assert heads[0, 1].tolist() == [[4, 5, 6, 7], [16, 17, 18, 19]]
+    assert torch.equal(merge_heads(heads), x)
+
+
+@pytest.mark.parametrize(
+    ("layer", "heads"),
+    [
+        (MultiHeadSelfAttention(D, 4), 4),
+        (MaskedMultiHeadSelfAttention(D, 3), 3),
+        (GroupedQueryAttention(D, 6, 2), 6),
+        (MultiQueryAttention(D, 4), 4),
+        (MultiHeadAttention(D, 2, bias=False), 2),
+        (SelfAttention(D), 1),
+        (MaskedSelfAttention(D), 1),
+    ],
+)
+def test_self_attention_keeps_the_shape_and_every_row_sums_to_one(layer, heads):
+    output = layer(torch.randn(B, T, D))
+    assert isinstance(output, AttentionOutput)
+    assert output.hidden_states.shape == (B, T, D)
+    assert output.attention_weights.shape == (B, heads, T, T)
+    assert_close(output.attention_weights.sum(-1), torch.ones(B, heads, T))
+
+
+def test_cross_attention_has_queries_by_keys_weights():
+    x, context = torch.randn(B, T, D), torch.randn(B, S, DC)
+    output = MultiHeadCrossAttention(D, 3, DC)(x, context)
+    assert output.hidden_states.shape == (B, T, D)
+    assert output.attention_weights.shape == (B, 3, T, S)
+    single = CrossAttention(D, DC, d_k=2, d_v=3)(x, context)
+    assert single.hidden_states.shape == (B, T, 3)
+    assert single.attention_weights.shape == (B, 1, T, S)
+
+
+def test_grouped_layers_have_smaller_key_and_value_maps():
+    assert GroupedQueryAttention(D, 6, 2).w_k.weight.shape == (4, D)
+    assert MultiQueryAttention(D, 6).w_v.weight.shape == (2, D)
+
+
+@pytest.mark.parametrize("layer", [MaskedSelfAttention(D), MaskedMultiHeadSelfAttention(D, 3)])
+def test_a_later_token_changes_no_earlier_output(layer):
+    x = torch.randn(B, T, D)
+    changed = x.clone()
+    changed[:, 3:] += 100
+    assert torch.equal(layer(x).hidden_states[:, :3], layer(changed).hidden_states[:, :3])
+    assert layer(x).attention_weights.triu(1).eq(0).all()
+
+
+@pytest.mark.parametrize("junk", [0.0, 1e30, torch.nan, torch.inf])
+def test_what_stands_in_the_padding_reaches_no_real_token(junk):
+    layer = MultiHeadSelfAttention(D, 3)
+    x = torch.randn(B, T, D)
+    attention_mask = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+    padded = x.masked_fill(attention_mask[..., None] == 0, junk).requires_grad_()
+    output = layer(padded, attention_mask)
+    alone = layer(x[:1, :3])
+    assert_close(output.hidden_states[0, :3], alone.hidden_states[0])
+    assert output.attention_weights[0, :, :, 3:].eq(0).all()
+    output.hidden_states[0, :3].sum().backward()
+    assert padded.grad[0, 3:].eq(0).all()
+    assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())
+
+
+def test_a_wholly_padded_context_gives_only_the_output_bias():
+    layer = MultiHeadCrossAttention(D, 3, DC)
+    output = layer(torch.randn(1, T, D), torch.full((1, S, DC), torch.nan), torch.zeros(1, S, dtype=torch.bool))
+    assert_close(output.hidden_states, layer.w_o.bias.expand(1, T, D))
+
+
+def test_weights_are_computed_when_first_read_and_then_kept():
+    calls = []
+    output = AttentionOutput(torch.zeros(1), lambda: calls.append(1) or torch.ones(1))
+    assert calls == []
+    assert output.attention_weights is output.attention_weights
+    assert calls == [1]
+
+
+def test_dropout_acts_in_training_only():
+    layer = MultiHeadSelfAttention(D, 3, dropout=0.5)
+    x = torch.randn(B, T, D)
+    assert not torch.equal(layer(x).hidden_states, layer(x).hidden_states)
+    layer.eval()
+    assert torch.equal(layer(x).hidden_states, layer(x).hidden_states)
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"bias": False}, {"kdim": DC, "vdim": DC}, {"dtype": torch.float64}])
+def test_from_torch_gives_what_the_module_gives(kwargs):
+    module = nn.MultiheadAttention(D, 3, batch_first=True, **kwargs).eval()
+    for parameter in module.parameters():  # PyTorch starts its biases at 0, which would hide a lost one
+        nn.init.normal_(parameter)
+    dtype = kwargs.get("dtype", torch.float32)
+    x = torch.randn(B, T, D, dtype=dtype)
+    context = torch.randn(B, S, kwargs.get("kdim", D), dtype=dtype)
+    padding = torch.tensor([[True] * 4 + [False] * 3, [True] * 7])
+    theirs, weights = module(x, context, context, key_padding_mask=~padding, average_attn_weights=False)
+    layer = MultiHeadAttention.from_torch(module)
+    ours = layer(x, context, padding)
+    assert_close(ours.hidden_states, theirs)
+    assert_close(ours.attention_weights, weights)
+    assert not layer.training
+    assert ours.hidden_states.dtype == dtype
+
+
+def test_the_documents_function_is_the_layer():
+    layer = MultiHeadSelfAttention(512, 8)
+    x = torch.randn(1, 8, 512)
+    output = multi_head_self_attention(x, layer)
+    assert output.hidden_states.shape == (1, 8, 512)
+    assert output.attention_weights.shape == (1, 8, 8, 8)
+    assert torch.equal(output.hidden_states, layer(x).hidden_states)
+
+
+X, C = torch.zeros(B, T, D), torch.zeros(B, S, DC)
+
+
+@pytest.mark.parametrize(
+    ("misuse", "error", "says"),
+    [
+        (lambda: MultiHeadAttention(10, 3), ValueError, "d_model = 10, num_heads = 3"),
+        (lambda: MultiHeadAttention(12, 0), ValueError, "num_heads"),
+        (lambda: GroupedQueryAttention(12, 6, 4), ValueError, "num_kv_heads = 4 must divide num_heads = 6"),
+        (lambda: SelfAttention(4, d_k=0), ValueError, "d_k must be an integer of at least 1, got 0"),
+        (lambda: MultiHeadAttention(12, 3, dropout=1.0), ValueError, "dropout must lie"),
+        (lambda: MultiHeadSelfAttention(D, 3)(X[0]), ValueError, r"hidden_states must be \[B, T, 12\], got \[5, 12\]"),
+        (lambda: MultiHeadCrossAttention(D, 3, DC)(X), ValueError, r"context is missing.*\[B, S, 11\]"),
+        (lambda: MultiHeadAttention(D, 3, d_context=DC)(X), ValueError, "context is missing.*d_context = 11"),
+        (lambda: CrossAttention(D, DC)(X, X), ValueError, r"context must be \[B, S, 11\], got \[2, 5, 12\]"),
+        (lambda: CrossAttention(D, DC)(X, C[:1]), ValueError, "batch size of hidden_states, 2, got 1"),
+        (lambda: SelfAttention(D)(X, torch.ones(B, T)), TypeError, r"attention_mask must be bool or integers \[B, S\]"),
+        (lambda: SelfAttention(D)(X, torch.ones(B, S).bool()), ValueError, r"\[B, S\] = \[2, 5\], got \[2, 7\]"),
+        (lambda: split_heads(X, 5), ValueError, "num_heads = 5 must divide the width 12"),
+        (lambda: MultiHeadAttention.from_torch(nn.Linear(2, 2)), TypeError, "got Linear"),
+        (
+            lambda: MultiHeadAttention.from_torch(nn.MultiheadAttention(4, 2, add_zero_attn=True)),
+            ValueError,
+            "add_zero_attn",
+        ),
+        (
+            lambda: MultiHeadAttention.from_torch(nn.MultiheadAttention(4, 2, kdim=3, vdim=5)),
+            ValueError,
+            "kdim = 3 and vdim = 5",
+        ),
+    ],
+)
+def test_misuse_is_refused(misuse, error, says):
+    with pytest.raises(error, match=says):
+        misuse()
