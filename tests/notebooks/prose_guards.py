@@ -1,0 +1,97 @@
+"""Guards over prose: each takes a page and returns its faults, one sentence each, the place first.
+
+A *decimal* is a number with a point. A typed one must be printed, digit by digit and in the same number of digits, by a cell
+of the same page, unless it names something instead of claiming it:
+
+* it stands in a row of a table that gives its source, a link or a {cite};
+* it is the text of a link, and part of its address: [Python 3.11](https://docs.python.org/3.11/);
+* it is a place in a source: section 3.2, table 1.1.
+
+Its sign does not matter. Code in backticks, in fences and in formulas counts like any other text; addresses do not.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from .pages import code_cells, printed_texts, prose
+
+SEPARATOR = r"(?:\\,|\{,\}|_|[\u2009\u202f])"  # between groups of digits, in LaTeX, Python and typography
+DECIMAL = re.compile(
+    r"(?<![0-9])(?<![0-9]\.)"  # neither the rest of a number nor of a version, 1.0.4
+    r"(?:[0-9]+|(?<![\w.)\]]))\.[0-9]+"  # .5 is one; the end of a name, x.5, is not
+    rf"(?:{SEPARATOR}[0-9]+(?!\.?[0-9]))*"
+    r"(?:[eE][+-]?[0-9]+)?"
+    r"(?!\.?[0-9])"
+)
+LINK = re.compile(r"\[([^\]]*)\]\(\s*<?(https?://[^\s)>]+)[^)]*\)")
+ADDRESS = re.compile(r"https?://[^\s)>\]|`\"']+|(?<=\]\()[^\s)]+")
+PLACE = re.compile(r"(?:\b(?:section|chapter|appendix|figure|fig\.|table|equation|eq\.|algorithm|theorem)s?|§)[\s~]*$", re.IGNORECASE)
+SOURCE = re.compile(r"https?://|\{cite")
+HEADING = re.compile(r" {0,3}(#{1,6})\s+(\S.*)")
+
+DIRECTIVE = re.compile(r"\s*(?:`{3,}|~{3,}|:{3,})\s*\{")
+MYST = re.compile(r"(?<![\w`\\])\{[a-z:_-]+\}`[^`]|\{\{ ?\w+ ?\}\}|^\([\w-]+\)=\s*$")  # a role, a substitution, a target
+
+
+def decimals(text: str) -> list[str]:
+    """The decimals in `text`, signs and separators between digits left out."""
+    return [re.sub(SEPARATOR, "", match[0]) for match in DECIMAL.finditer(text)]
+
+
+def printed_decimals(notebooks: Iterable[Path]) -> set[str]:
+    """The decimals that the cells of these notebooks print. Markup around them is not print."""
+    return {
+        number
+        for path in notebooks
+        for _, cell in code_cells(path)
+        for text in printed_texts(cell.outputs)
+        for number in decimals(re.sub(r"<style.*?</style>|<[^<>]*>", " ", text, flags=re.DOTALL))
+    }
+
+
+def unproved_decimals(path: Path, proofs: Iterable[Path] | None = None) -> list[str]:
+    """Decimals in the prose of `path` that no cell prints: none of its own, or none of the notebooks in `proofs`."""
+    if proofs is None:
+        proofs = [path] if path.suffix == ".ipynb" else []
+    printed = printed_decimals(proofs)
+    where = " of this page" if path.suffix == ".ipynb" else ""
+    faults = []
+    for line in prose(path):
+        if not line.fenced and line.text.lstrip().startswith("|") and SOURCE.search(line.text):
+            continue
+        text = ADDRESS.sub(" ", LINK.sub(without_what_the_address_says, line.text))
+        found = {re.sub(SEPARATOR, "", match[0]): None for match in DECIMAL.finditer(text) if not PLACE.search(text[: match.start()])}
+        if unproved := [number for number in found if number not in printed]:
+            faults.append(f"{line.place}: printed by no cell{where}: {', '.join(unproved)}: {line.text.strip()}")
+    return faults
+
+
+def without_what_the_address_says(link: re.Match) -> str:
+    text, address = link.groups()
+    return DECIMAL.sub(lambda number: " " if re.search(rf"(?<![0-9]){re.escape(number[0])}(?![0-9])", address) else number[0], text)
+
+
+def heading_faults(path: Path) -> list[str]:
+    """One `#` heading, the first; below it no level is jumped."""
+    faults, above = [], 0
+    for line in prose(path):
+        if line.fenced or not (heading := HEADING.match(line.text)):
+            continue
+        level, title = len(heading[1]), heading[2]
+        if level == 1 and above:
+            faults.append(f"{line.place}: a second page title: {title}")
+        elif level > above + 1:
+            missing = "the page title, #," if not above else f"a heading {'#' * (above + 1)}"
+            faults.append(f"{line.place}: {missing} must come before {heading[0].strip()}")
+        above = level
+    return faults or ([] if above else [f"{path.name}: has no title"])
+
+
+def beyond_commonmark(path: Path) -> list[str]:
+    """MyST in a notebook: JupyterLab and Colab show it as it is typed."""
+    return [
+        f"{line.place}: MyST, which only the book understands: {line.text.strip()}"
+        for line in prose(path)
+        if DIRECTIVE.match(line.text) or (MYST.search(line.text) and not line.fenced)
+    ]
