@@ -1,0 +1,74 @@
+"""Hold a tensor that somebody computed against what a document prints: the notebooks' way to prove a number."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from attn_lib.errors import require, shape_of
+from attn_lib.worked_examples.example import Number, WorkedExample
+from attn_lib.worked_examples.rounding import agrees, rounded
+
+
+def prove(
+    example: WorkedExample, stage: str, computed: Tensor, row: str | int | None = None, *, printing: int = 0
+) -> None:
+    """Assert that a computed stage agrees with what the document prints, and print it at the document's digits.
+
+    A number that the example declares as an erratum has to be off, and the right one right.
+
+    Args:
+        example: the worked example.
+        stage: which stage ``computed`` is: one of :data:`attn_lib.trace.STAGES`, or ``d_k``.
+        computed: the whole stage, or the row; float64 for hand calculations.
+        row: a token, or a row counted from 0, where ``computed`` is that row alone.
+        printing: which printing, where the document prints the same part more than once.
+
+    Raises:
+        AssertionError: a number that differs, with its place, what was computed and what is printed.
+        ValueError: the document does not print this, or not with as many numbers as ``computed`` has.
+    """
+    numbers = _printed_numbers(example, stage, row, printing)
+    values = torch.as_tensor(computed).detach().double().flatten().tolist()
+    require(
+        len(numbers) == len(values),
+        f"computed has shape {shape_of(torch.as_tensor(computed))}, the document prints {len(numbers)} numbers here",
+    )
+    right_texts = {p: r.text for e in example.errata for p, r in zip(e.printed, e.right, strict=True)}
+    notes = []
+    for number, value in zip(numbers, values, strict=True):
+        place = example.words(number.place)
+        if agrees(number.text, value):
+            continue
+        right = right_texts.get(number, number.text)
+        if not agrees(right, value):
+            raise AssertionError(
+                f"{place}: computed {rounded(value, number.text, more=2)}, the document prints {number.text}"
+            )
+        notes.append(f"  erratum, {place}: printed {number.text}, right {right}")
+    what = stage if row is None else f"{stage} of {row}"
+    verdict = f"{len(numbers) - len(notes)} of {len(numbers)} printed numbers agree"
+    print("\n".join([f"{what}: {verdict}", *_lines(numbers), *notes]))
+
+
+def _printed_numbers(example: WorkedExample, stage: str, row: str | int | None, printing: int) -> list[Number]:
+    wanted = None if row is None else example.position(stage, "row", row)
+    parts = [
+        [number for number in entry.numbers if wanted is None or number.place.row == wanted]
+        for entry in example.printed
+        if entry.place.stage == stage
+    ]
+    parts = [part for part in parts if part]
+    require(
+        0 <= printing < len(parts),
+        f"{example.name} prints this part of {stage} {len(parts)} times; printing {printing} is not there",
+    )
+    return parts[printing]
+
+
+def _lines(numbers: list[Number]) -> list[str]:
+    width = max(len(number.text) for number in numbers)
+    rows = groupby(numbers, lambda number: (number.place.head, number.place.row))
+    return ["  " + "  ".join(number.text.rjust(width) for number in row) for _, row in rows]

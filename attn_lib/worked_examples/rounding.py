@@ -1,0 +1,36 @@
+"""When a printed number is right: exactly when the value, rounded to the printed digits, is that number."""
+
+from __future__ import annotations
+
+import math
+from decimal import Context, Decimal
+
+# Float64 rounds at each step of a calculation, so a value that should lie on a tie lies a little beside
+# it. This is the worth of 64 roundings, relative to the value: it shows from the 14th digit on only.
+NOISE = 64 * Decimal(2) ** -52
+# Wide enough for every float64 written out to any digit that a file may print.
+_CONTEXT = Context(prec=1200)
+
+
+def unit(text: str) -> float:
+    """The power of ten of the last printed digit: -3 for 0.930, 0 for 12, 2 for 1.2e3; -inf for an infinity."""
+    exponent = Decimal(text).as_tuple().exponent
+    return exponent if isinstance(exponent, int) else -math.inf
+
+
+def agrees(text: str, value: float) -> bool:
+    """Whether a printed number is right: within half a unit of its last digit; a tie may go either way."""
+    stated = Decimal(text)
+    if not math.isfinite(value) or not stated.is_finite():
+        return float(stated) == value
+    exact = Decimal(value)
+    return abs(_CONTEXT.subtract(exact, stated)) <= Decimal((0, (5,), int(unit(text)) - 1)) + abs(exact) * NOISE
+
+
+def rounded(value: float, like: str, more: int = 0) -> str:
+    """The value with the digits of a printed number, or with some more."""
+    if not math.isfinite(value) or "inf" in like:
+        return str(value)
+    number = _CONTEXT.quantize(Decimal(value), Decimal((0, (1,), int(unit(like)) - more)))
+    number = number if number else abs(number)  # no -0.00
+    return str(number).lower() if "e" in like.lower() else f"{number:f}"
