@@ -14,8 +14,10 @@ def check_answer(answer, expected, *, digits: int = 3, hints: Sequence[tuple[obj
     """Print a verdict on a reader's answer.
 
     Args:
-        answer: what the reader filled in; ``...`` or None means not answered yet.
-        expected: the right value: a bool, a string, a number, a (nested) list of numbers, or a tensor.
+        answer: what the reader filled in; ``...`` means not answered yet, and so does None, which is what a
+            function without a ``return`` gives.
+        expected: the right value: a bool, a string (capitals do not matter), a number, a (nested) list of
+            numbers, or a tensor.
         digits: decimals that the exercise asks for; a number is right when it is off by no more than
             half a unit of that digit, so that rounded and unrounded answers both pass.
         hints: pairs of a wrong value and what it comes from, printed when the answer is that value.
@@ -24,8 +26,10 @@ def check_answer(answer, expected, *, digits: int = 3, hints: Sequence[tuple[obj
 
 
 def _verdict(answer, expected, digits: int, hints) -> str:
-    if answer is None or answer is ...:
-        return "Not answered yet: replace the dots, run your cell, then this one."
+    if answer is None:
+        return "Not answered yet: the function returns nothing."
+    if answer is ...:
+        return "Not answered yet: replace the dots, then run both cells."
     off = _what_is_off(answer, expected, digits)
     if off is None:
         return "Right."
@@ -40,7 +44,8 @@ def _what_is_off(answer, expected, digits: int) -> str | None:
     if isinstance(expected, bool | str):
         if type(answer) is not type(expected):
             return f"the answer should be a {type(expected).__name__}, yours is a {type(answer).__name__}."
-        return None if answer == expected else "that is not it."
+        same = answer.lower() == expected.lower() if isinstance(expected, str) else answer == expected
+        return None if same else "that is not it."
     expected = torch.as_tensor(expected)
     try:
         answer = answer.detach() if isinstance(answer, Tensor) else torch.as_tensor(answer)
@@ -58,7 +63,9 @@ def _what_is_off(answer, expected, digits: int) -> str | None:
         differs = ~((answer.double() - expected.double()).abs() <= 0.501 * 10.0**-digits)
     if not differs.any():
         return None
+    if answer.is_floating_point() and answer.isnan().any():
+        return "it holds NaN, not a number: something overflowed, or was divided by zero."
     if expected.dim() == 0:
-        return f"the number is off; {digits} decimals are asked for." if expected.dtype != torch.bool else "no."
+        return f"the number is off{f'; {digits} decimals are asked for' if expected.is_floating_point() else ''}."
     place = differs.nonzero()[0].tolist()
     return f"{int(differs.sum())} of {differs.numel()} entries are off, the first at {place}."

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import importlib.util
 import io
+import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,7 @@ from torch import Tensor
 ROLE_COLORS = {"query": "#0072B2", "key": "#D55E00", "value": "#009E73"}
 HEAD_COLORS = ("#E69F00", "#56B4E9", "#CC79A7", "#999933")
 INK, QUIET, PAPER = "#222222", "#6B6B6B", "#FFFFFF"
+KEPT_COLORS = (*ROLE_COLORS.values(), *HEAD_COLORS, INK, QUIET, PAPER)
 
 # CIELAB lightness 98 to 22 in equal steps at one hue (300 degrees): equal steps in weight look equal.
 WEIGHT_MAP = LinearSegmentedColormap.from_list(
@@ -35,21 +37,37 @@ WEIGHT_MAP = LinearSegmentedColormap.from_list(
     ["#FAF8FF", "#E1DAF7", "#C8BEEC", "#AEA2DD", "#9488C9", "#7A70B0", "#625992", "#4B4471", "#36314E"],
 )
 
-TEXT_WIDTH = 6.4  # inches: as wide as the book's text, and still readable on a phone
-CELL_WIDTH, CELL_HEIGHT = 0.62, 0.36  # inches
+TEXT_WIDTH = 5.8  # inches: nearly the book's text, and numbers can still be read on a phone
+CELL_WIDTH, CELL_HEIGHT = 0.54, 0.34  # inches, the same in every figure; only many keys make cells narrower
+LEAST_CELL = 0.38  # inches: a narrower cell holds no number
 
 
 class BookFigure(Figure):
-    """A figure that a notebook shows at twice the resolution, in 128 colours: sharp, and a third of the bytes."""
+    """A figure that a notebook shows at twice the resolution, in few colours: sharp, and a third of the bytes."""
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         full = io.BytesIO()
         self.savefig(full, format="png", dpi=2 * self.dpi, bbox_inches="tight", pad_inches=0.06)
-        image = Image.open(full).convert("RGB").quantize(128)
+        image = _few_colors(Image.open(full).convert("RGB"))
         small = io.BytesIO()
         image.save(small, format="png", optimize=True)
         size = {"width": image.width // 2, "height": image.height // 2}
         return {"image/png": base64.b64encode(small.getvalue()).decode()}, {"image/png": size}
+
+
+def _few_colors(image: Image.Image) -> Image.Image:
+    """The image in 256 colours. Those that mean something stay exactly as they are; the rest share what is left."""
+    kept = np.array([to_rgb(color) for color in KEPT_COLORS]) * 255
+    rest = np.array(image.quantize(256 - len(kept)).getpalette()).reshape(-1, 3)[: 256 - len(kept)]
+    palette = np.concatenate([kept, rest]).round()  # [256, 3]
+    # Pillow's own mapping onto a palette is approximate: it would turn white into a light grey.
+    pixels = np.asarray(image).astype(int) @ (65536, 256, 1)  # [height, width], a colour as one integer
+    colors, where = np.unique(pixels, return_inverse=True)
+    colors = np.stack([colors // 65536, colors // 256 % 256, colors % 256], axis=-1).astype(float)  # [colours, 3]
+    nearest = ((palette**2).sum(axis=-1) - 2 * colors @ palette.T).argmin(axis=-1)  # [colours]
+    small = Image.fromarray(nearest[where].reshape(image.height, image.width).astype(np.uint8), mode="P")
+    small.putpalette(palette.astype(np.uint8).tobytes())
+    return small
 
 
 def plot_weights(
@@ -77,22 +95,20 @@ def plot_weights(
     key_tokens = query_tokens if key_tokens is None else key_tokens
     several = _array(weights) if isinstance(weights, Tensor) else np.stack([_array(one) for one in weights])
     several = several if several.ndim == 3 else several[None]
-    cell = min(CELL_WIDTH, (TEXT_WIDTH - 1.2) / len(several) / len(key_tokens) - 0.04)
+    H, T, S = several.shape
     with _house_style():
-        size = (max(3.6, (cell * len(key_tokens) + 0.15) * len(several) + 1.1), CELL_HEIGHT * len(query_tokens) + 1.2)
-        figure = BookFigure(figsize=size, layout="constrained")
-        axes = figure.subplots(1, len(several), squeeze=False)
-        for index, (ax, matrix) in enumerate(zip(axes[0], several, strict=True)):
-            _cells(ax, matrix, WEIGHT_MAP(matrix), digits=digits)
-            _ticks(ax, query_tokens if index == 0 else (), key_tokens, cell_width=cell)
-            ax.set_aspect(CELL_HEIGHT / cell)
-            ax.set_anchor("N")
-            ax.set_xlabel("key", color=ROLE_COLORS["key"])
-            if index == 0:
-                ax.set_ylabel("query", color=ROLE_COLORS["query"])
-            if names:
-                ax.set_title(names[index], fontsize=10, color=QUIET)
-        return _finish(figure, title)
+        cell_width = min(CELL_WIDTH, (TEXT_WIDTH - _inches(query_tokens)) / (H * S + 0.5 * (H - 1)))
+        figure, ax = _paper(H * S + 0.5 * (H - 1), T, cell_width)
+        for index, matrix in enumerate(several):
+            x = index * (S + 0.5)
+            rows = query_tokens if index == 0 else ()
+            name = names[index] if names else ""
+            _matrix(ax, matrix, WEIGHT_MAP(matrix), at=(x, 0), digits=digits, name=name, rows=rows, columns=key_tokens)
+            below = T + 0.5 + (_inches(key_tokens) * 0.75 if _crowded(key_tokens, cell_width) else 0.25) / CELL_HEIGHT
+            ax.text(x + S / 2, below, "key", ha="center", va="center", color=ROLE_COLORS["key"])
+        left = -(_inches(query_tokens) + 0.16) / cell_width
+        ax.text(left, T / 2, "query", rotation=90, ha="center", va="center", color=ROLE_COLORS["query"])
+        return _titled(figure, ax, title, left=left - 0.12 / cell_width, above=1.6 if names else 0.8)
 
 
 def plot_projections(
@@ -112,32 +128,32 @@ def plot_projections(
         title: the finding, in a few words.
         digits: decimals in the cells.
     """
+    lines = [(role, name, _array(sources[name]), _array(W), _array(Y)) for role, (name, W, Y) in projections.items()]
+    x_W = max(source.shape[1] for _, _, source, _, _ in lines) + 1
+    x_result = x_W + max(W.shape[1] for _, _, _, W, _ in lines) + 1
+    columns = x_result + max(result.shape[1] for *_, result in lines)
+    heights = [max(len(source), len(W)) + 1.6 for _, _, source, W, _ in lines]
     with _house_style():
-        rows = [(role, *projection) for role, projection in projections.items()]
-        heights = [max(len(sources[source]), len(W)) + 1.3 for _, source, W, _ in rows]
-        width = max(_array(sources[source]).shape[1] + W.shape[1] + result.shape[1] for _, source, W, result in rows)
-        figure = BookFigure(figsize=(TEXT_WIDTH, CELL_HEIGHT * sum(heights) * 0.86 + 0.4), layout="constrained")
-        grids = figure.subfigures(len(rows), 1, height_ratios=heights, squeeze=False)[:, 0]
-        for grid, (role, source, W, result) in zip(grids, rows, strict=True):
+        figure, ax = _paper(columns, sum(heights) - 1.6)
+        y = 0.0
+        for (role, source_name, source, W, result), height in zip(lines, heights, strict=True):
             letter, color = role[0].upper(), ROLE_COLORS[role]
-            parts = [
-                (source, _array(sources[source]), None, tokens[source]),
-                (f"$W_{letter}$", _array(W), None, ()),
-                (f"${letter}$: the {_plural(role)}", _array(result), color, tokens[source]),
-            ]
-            # A third sign-wide column keeps rows of different widths aligned.
-            spare = width - sum(matrix.shape[1] for _, matrix, _, _ in parts)
-            ratios = [parts[0][1].shape[1], parts[1][1].shape[1], parts[2][1].shape[1] + spare]
-            axes = grid.subplots(1, 3, width_ratios=ratios)
-            for ax, (name, matrix, tint, names), sign in zip(axes, parts, ("×", "=", ""), strict=True):
+            middle = y + (height - 1.6) / 2
+            given = {"digits": digits, "name_above": y}
+            for name, matrix, tint, x in (
+                (source_name, source, None, 0),
+                (f"$W_{letter}$", W, None, x_W),
+                (f"${letter}$, the {_plural(role)}", result, color, x_result),
+            ):
                 colors = _tinted(matrix.shape, tint or "#888888", 0.22 if tint else 0.10)
-                _cells(ax, matrix, colors, digits=digits)
-                _ticks(ax, names, ())
-                ax.set_anchor("W" if tint else "C")
-                ax.set_title(name, fontsize=10, color=tint or INK)
-                ax.annotate(sign, (1, 0.5), (0.55, 0), xycoords="axes fraction", textcoords="offset fontsize",
-                            fontsize=12, va="center", color=QUIET)  # fmt: skip
-        return _finish(figure, title)
+                rows = tokens[source_name] if x == 0 else ()
+                at = (x, middle - len(matrix) / 2)
+                _matrix(ax, matrix, colors, at=at, name=name, name_color=tint or INK, rows=rows, **given)
+            for x, sign in ((source.shape[1] + 0.5, "×"), (x_result - 0.5, "=")):
+                ax.text(x, middle, sign, ha="center", va="center", fontsize=12, color=QUIET)
+            y += height
+        left = -max(_inches(tokens[name]) for name in sources) / CELL_WIDTH
+        return _titled(figure, ax, title, left=left, above=1.6)
 
 
 def plot_steps(stages: Mapping[str, Tensor], key_tokens: Sequence[str], *, title: str, digits: int = 4) -> BookFigure:
@@ -187,9 +203,11 @@ def plot_blend(weights: Tensor, value: Tensor, key_tokens: Sequence[str], *, tit
         for index, (token, part) in enumerate(zip(key_tokens, parts, strict=True)):
             shade = 0.18 + 0.6 * index / max(1, len(parts) - 1)
             color = _mix(ROLE_COLORS["value"], shade)
-            ax.barh(range(width), part, left=left, height=0.62, label=token, edgecolor=PAPER, linewidth=1.2, color=color)
+            ax.barh(
+                range(width), part, left=left, height=0.62, label=token, edgecolor=PAPER, linewidth=1.2, color=color
+            )
             for dim, (start, length) in enumerate(zip(left, part, strict=True)):
-                if length > 0.06 * parts.sum(axis=0).max():
+                if length > 0.09 * parts.sum(axis=0).max():
                     ax.text(start + length / 2, dim, f"{length:.{digits}f}", ha="center", va="center", fontsize=9,
                             color=_readable_on(color))  # fmt: skip
             left = left + part
@@ -217,19 +235,18 @@ def plot_output_map(heads: Tensor, W_O: Tensor, output: Tensor, *, title: str) -
     heads, W_O, output = _array(heads), _array(W_O), _array(output)
     H, Dv = heads.shape
     owner = np.repeat(np.arange(H), Dv)  # which head each of the H * Dv numbers belongs to
-    column = np.array([_mix(HEAD_COLORS[h], 0.45) for h in owner])
+    color = np.array([_mix(HEAD_COLORS[h % len(HEAD_COLORS)], 0.45) for h in owner])
+    names = [f"head {h + 1}" if index % Dv == Dv // 2 else "" for index, h in enumerate(owner)]
     with _house_style():
-        figure = BookFigure(figsize=(5.4, CELL_HEIGHT * len(owner) * 0.86 + 1.0), layout="constrained")
-        axes = figure.subplots(1, 3, width_ratios=[1.2, W_O.shape[1], 1.2])
-        _cells(axes[0], heads.reshape(-1, 1), column[:, None], digits=3)
-        _ticks(axes[0], [f"head {h + 1}" if i % Dv == Dv // 2 else "" for i, h in enumerate(owner)], ())
-        _cells(axes[1], W_O, np.where((W_O != 0)[..., None], column[:, None, :], to_rgb("#F3F3F3")), digits=2)
-        _cells(axes[2], output[:, None], _tinted((len(output), 1), "#888888", 0.18), digits=4)
-        for ax, name in zip(axes, ("concatenated", "$W_O$", "output"), strict=True):
-            ax.set_title(name, fontsize=10)
-        for ax in axes[1:]:
-            _ticks(ax, (), ())
-        return _finish(figure, title)
+        figure, ax = _paper(2 + W_O.shape[1], len(owner) + 1.5)
+        _matrix(ax, heads.reshape(-1, 1), color[:, None], at=(0, 0), digits=3, name="number", rows=names)
+        colors = np.where((W_O != 0)[..., None], color[:, None, :], to_rgb("#F3F3F3"))
+        _matrix(ax, W_O, colors, at=(2, 0), digits=2, name="its row of $W_O$")
+        ax.text(1.5, len(owner) / 2, "×", ha="center", va="center", fontsize=12, color=QUIET)
+        colors = _tinted((1, len(output)), "#888888", 0.18)
+        _matrix(ax, output[None], colors, at=(2, len(owner) + 0.5), digits=4)
+        ax.text(1.85, len(owner) + 1, "output: the sum of each column", ha="right", va="center")
+        return _titled(figure, ax, title, left=2 - 3.2 / CELL_WIDTH, above=1.6)
 
 
 def plot_owners(layouts: Mapping[str, Tensor], tokens: Sequence[str], *, title: str) -> BookFigure:
@@ -240,42 +257,78 @@ def plot_owners(layouts: Mapping[str, Tensor], tokens: Sequence[str], *, title: 
         tokens: names.
         title: the finding, in a few words.
     """
+    heights = [len(layout) + 1.5 for layout in layouts.values()]
     with _house_style():
-        height = sum(len(layout) + 1.2 for layout in layouts.values()) * CELL_HEIGHT + 0.7
-        figure = BookFigure(figsize=(TEXT_WIDTH, height), layout="constrained")
-        axes = figure.subplots(len(layouts), 1, squeeze=False)[:, 0]
-        for ax, (name, layout) in zip(axes, layouts.items(), strict=True):
+        figure, ax = _paper(max(layout.shape[1] for layout in layouts.values()), sum(heights))
+        y = 0.0
+        for (name, layout), height in zip(layouts.items(), heights, strict=True):
             head, token = np.divmod(_array(layout).astype(int), len(tokens))
-            colors = np.array([[_mix(HEAD_COLORS[h], 0.45) for h in row] for row in head])
-            _cells(ax, head, colors, labels=[[tokens[t] for t in row] for row in token])
-            _ticks(ax, [f"row {index}" for index in range(len(head))], ())
-            ax.set_title(name, fontsize=10, loc="left")
-        handles = [Rectangle((0, 0), 1, 1, color=_mix(HEAD_COLORS[h], 0.45)) for h in range(int(head.max()) + 1)]
-        figure.legend(handles, [f"from head {h + 1}" for h in range(len(handles))], ncols=len(handles), frameon=False,
-                      loc="outside lower center", fontsize=10, handlelength=1)  # fmt: skip
-        return _finish(figure, title)
+            colors = np.array([[_mix(HEAD_COLORS[h % len(HEAD_COLORS)], 0.45) for h in row] for row in head])
+            labels = [[tokens[t] for t in row] for row in token]
+            rows = [f"row {index}" for index in range(len(head))]
+            _matrix(ax, head, colors, at=(0, y), labels=labels, name=name, rows=rows)
+            y += height
+        for h in range(int(head.max()) + 1):
+            ax.add_patch(Rectangle((3 * h, y - 1.1), 0.4, 0.6, color=_mix(HEAD_COLORS[h % len(HEAD_COLORS)], 0.45)))
+            ax.text(3 * h + 0.55, y - 0.8, f"from head {h + 1}", va="center")
+        return _titled(figure, ax, title, left=-_inches(["row 0"]) / CELL_WIDTH, above=1.6)
 
 
-def _cells(ax: Axes, matrix: np.ndarray, colors: np.ndarray, *, digits: int = 2, labels=None) -> None:
-    """A matrix of coloured cells with a number (or a label) in each."""
-    rows, columns = matrix.shape
-    ax.imshow(np.asarray(colors)[..., :3], aspect=CELL_HEIGHT / CELL_WIDTH, interpolation="nearest")
-    for row in range(rows):
-        for column in range(columns):
-            text = labels[row][column] if labels is not None else _number(matrix[row, column], digits)
-            color = _readable_on(colors[row][column])
-            ax.text(column, row, text, ha="center", va="center", fontsize=9 if len(text) < 7 else 8, color=color)
-    ax.set_xticks(np.arange(columns + 1) - 0.5, minor=True)
-    ax.set_yticks(np.arange(rows + 1) - 0.5, minor=True)
-    ax.grid(which="minor", color=PAPER, linewidth=1.5)
-    ax.tick_params(which="both", length=0)
+def _paper(columns: float, rows: float, cell_width: float = CELL_WIDTH) -> tuple[BookFigure, Axes]:
+    """Squared paper: x counts cells to the right, y counts cells down, and every cell has the same size."""
+    figure = BookFigure(figsize=(columns * cell_width, rows * CELL_HEIGHT))
+    ax = figure.add_axes((0, 0, 1, 1))
+    ax.set(xlim=(0, columns), ylim=(rows, 0))
+    ax.axis("off")
+    return figure, ax
 
 
-def _ticks(ax: Axes, row_names: Sequence[str], column_names: Sequence[str], *, cell_width: float = CELL_WIDTH) -> None:
-    ax.set_yticks(range(len(row_names)), row_names)
-    crowded = max((len(name) for name in column_names), default=0) * 0.075 > cell_width
-    turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
-    ax.set_xticks(range(len(column_names)), column_names, **turned)
+def _matrix(
+    ax: Axes,
+    matrix: np.ndarray,
+    colors: np.ndarray,
+    *,
+    at: tuple[float, float],
+    digits: int = 2,
+    labels: Sequence[Sequence[str]] | None = None,
+    name: str = "",
+    name_color: str = INK,
+    name_above: float | None = None,
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
+) -> None:
+    """A matrix on squared paper: coloured cells with a number (or a label) in each, names around it."""
+    x, y = at
+    cell_width = ax.figure.get_figwidth() / ax.get_xlim()[1]
+    for row, column in np.ndindex(matrix.shape):
+        color = tuple(colors[row][column][:3])
+        ax.add_patch(Rectangle((x + column, y + row), 1, 1, facecolor=color, edgecolor=PAPER, linewidth=1.5))
+        text = labels[row][column] if labels is not None else _number(matrix[row, column], digits)
+        if cell_width >= LEAST_CELL:
+            size = 9 if len(text) < 7 else 7.5
+            ax.text(x + column + 0.5, y + row + 0.52, text, ha="center", va="center", fontsize=size,
+                    color=_readable_on(color))  # fmt: skip
+    for row, token in enumerate(rows):
+        ax.text(x - 0.12, y + row + 0.5, token, ha="right", va="center")
+    turned = (
+        {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+        if _crowded(columns, cell_width)
+        else {"ha": "center"}
+    )
+    for column, token in enumerate(columns):
+        ax.text(x + column + 0.5, y + len(matrix) + 0.2, token, va="top", fontsize=9.5, **turned)
+    above = (y if name_above is None else name_above) - 0.25
+    ax.text(x + matrix.shape[1] / 2, above, name, ha="center", va="bottom", fontsize=10, color=name_color)
+
+
+def _inches(tokens: Sequence[str]) -> float:
+    """About how wide the longest of these is drawn; an East Asian character is twice as wide as a Latin one."""
+    widths = (sum(0.15 if unicodedata.east_asian_width(c) in "WF" else 0.085 for c in token) for token in tokens)
+    return max(widths, default=0.0) + 0.1
+
+
+def _crowded(tokens: Sequence[str], cell_width: float) -> bool:
+    return _inches(tokens) > cell_width + 0.22
 
 
 def _number(number: float, digits: int) -> str:
@@ -306,7 +359,14 @@ def _array(tensor) -> np.ndarray:
     return tensor.detach().cpu().double().numpy() if isinstance(tensor, Tensor) else np.asarray(tensor)
 
 
+def _titled(figure: BookFigure, ax: Axes, title: str, *, left: float, above: float) -> BookFigure:
+    """The title above squared paper, flush with what stands leftmost."""
+    ax.text(left, -above, title, ha="left", va="bottom", fontsize=12.5)
+    return figure
+
+
 def _finish(figure: BookFigure, title: str) -> BookFigure:
+    """The title above panels that lay themselves out."""
     figure.suptitle(title, x=0.01, ha="left", fontsize=12.5)
     return figure
 
@@ -341,7 +401,9 @@ def _japanese_font() -> str:
     """
     package = importlib.util.find_spec("matplotlib_fontja")
     if package is None:
-        raise ModuleNotFoundError("the figures need matplotlib-fontja for Japanese tokens: pip install matplotlib-fontja")
+        raise ModuleNotFoundError(
+            "the figures need matplotlib-fontja for Japanese tokens: pip install matplotlib-fontja"
+        )
     font = Path(package.submodule_search_locations[0], "fonts", "ipaexg.ttf")
     font_manager.fontManager.addfont(font)
     return font_manager.FontProperties(fname=font).get_name()

@@ -26,6 +26,9 @@ def usual_mistakes(example: WorkedExample) -> Iterator[tuple[str, AttentionTrace
     if settings["scale"] is not None and right.Q is not None:
         yield "scale by sqrt(Dk), which the settings do not have", example.trace(scale=None)
 
+    if right.scores is not None and right.scores.shape[-2] == right.scores.shape[-1]:
+        yield "queries and keys swapped", example.trace({"scores": right.scores.mT})
+
     allowed = _allowed(example)
     if allowed is not None:
         unmasked = {"is_causal": False, "window": None}

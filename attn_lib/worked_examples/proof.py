@@ -49,8 +49,8 @@ def prove(
             )
         notes.append(f"  erratum, {place}: printed {number.text}, right {right}")
     what = stage if row is None else f"{stage} of {row}"
-    verdict = f"{len(numbers) - len(notes)} of {len(numbers)} printed numbers agree"
-    print("\n".join([f"{what}: {verdict}", *_lines(numbers), *notes]))
+    verdict = f"{len(numbers) - len(notes)} of {len(numbers)} right"
+    print("\n".join([f"{what} as printed, {verdict}", *_lines(numbers), *notes]))
 
 
 def _printed_numbers(example: WorkedExample, stage: str, row: str | int | None, printing: int) -> list[Number]:

@@ -21,6 +21,7 @@ def verdict(capsys, answer, expected, **settings):
         ([[True, False]], torch.tensor([[True, False]])),
         (True, True),
         ("learning", "learning"),
+        ("Learning", "learning"),
         (4, 4),
     ],
 )
@@ -39,7 +40,9 @@ def test_an_open_exercise_is_not_wrong(capsys, answer):
         (0.894, 0.89327, "3 decimals"),
         ([0.893, 0.931], [0.89327, 0.92953], "1 of 2 entries are off, the first at [1]"),
         ([0.893], [0.89327, 0.92953], "shape should be [2], yours is [1]"),
-        (float("nan"), 0.5, "off"),
+        (float("nan"), 0.5, "holds NaN"),
+        (torch.tensor([1.0, torch.nan]), [1.0, 0.5], "holds NaN"),
+        (131072, 1048576, "the number is off."),
         ("one", [1.0], "yours is a str"),
         (object(), 1.0, "yours is a object"),
         (1, True, "should be a bool, yours is a int"),

@@ -20,14 +20,14 @@ def test_it_prints_the_documents_digits(love, trace, capsys):
     prove(love, "Q", trace.Q)
     prove(love, "output", trace.output[1], row="love", printing=1)
     said = capsys.readouterr().out.splitlines()
-    assert said[:2] == ["Q: 8 of 8 printed numbers agree", "  1.05  0.65"]
-    assert said[5:] == ["output of love: 3 of 3 printed numbers agree", "  0.893  0.930  0.818"]
+    assert said[:2] == ["Q as printed, 8 of 8 right", "  1.05  0.65"]
+    assert said[5:] == ["output of love as printed, 3 of 3 right", "  0.893  0.930  0.818"]
 
 
 def test_an_erratum_is_told_and_not_forgiven_twice(love, trace, capsys):
     prove(love, "weights", trace.weights[1], row="love")
     said = capsys.readouterr().out
-    assert "3 of 4 printed numbers agree" in said
+    assert "weights of love as printed, 3 of 4 right" in said
     assert "erratum, weights, row love, column learning: printed 0.3383, right 0.3382" in said
     # Off by more than the erratum says is simply wrong.
     with pytest.raises(AssertionError, match="column learning: computed 0.34"):

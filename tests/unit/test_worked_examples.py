@@ -596,6 +596,8 @@ def two_heads(name: str):
 
 def one_head(name: str):
     Q, K, V = X @ W_Q, X @ W_K, X @ W_V
+    if name == "queries and keys swapped":
+        Q, K = K, Q
     divisor = {"no scale": 1.0, "scale by sqrt(D)": math.sqrt(3)}.get(name, 2.0)
     mask = {"mask flipped": ~CAUSAL, "mask left out": None}.get(name, CAUSAL)
     if name == "mask after the softmax":
@@ -632,6 +634,7 @@ def mistaken(name: str) -> str:
         "mask left out",
         "mask after the softmax",
         "softmax over the wrong axis",
+        "queries and keys swapped",
         "heads merged by view",
         "heads split by view",
         "rounded intermediates",

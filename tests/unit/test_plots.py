@@ -1,0 +1,78 @@
+"""What a figure must hold whatever it shows; whether it still shows the same is the notebooks' business."""
+
+import base64
+import io
+import logging
+import warnings
+
+import matplotlib
+import pytest
+import torch
+from matplotlib.colors import to_rgb
+from PIL import Image
+
+from attn_lib import merge_heads, plots
+
+TOKENS = ["私は", "機械学習が", "love"]
+WEIGHTS = torch.tensor([[0.0, 0.25, 0.75], [1.0, 0.0, 0.0], [0.5, 0.125, 0.375]], dtype=torch.float64)
+OWNER = torch.arange(6).view(2, 3, 1).expand(2, 3, 2)
+
+
+def drawings():
+    role = torch.tensor([[1.0, -0.5], [0.25, 2.0], [3.0, 0.0]])
+    projections = {"query": ("X", role[:2], role), "key": ("X", role[:2], role), "value": ("X", role[:2], role)}
+    return {
+        "weights": lambda: plots.plot_weights(WEIGHTS, TOKENS, title="私は"),
+        "heads": lambda: plots.plot_weights([WEIGHTS] * 3, TOKENS, title="heads", names=["a", "b", "c"]),
+        "one cell": lambda: plots.plot_weights(torch.ones(1, 1), ["I"], title="alone"),
+        "many keys": lambda: plots.plot_weights(torch.eye(40), [f"token {i}" for i in range(40)], title="many"),
+        "projections": lambda: plots.plot_projections({"X": role}, projections, {"X": TOKENS}, title="three"),
+        "steps": lambda: plots.plot_steps({"score": role[:, 0], "weight": WEIGHTS[0]}, TOKENS, title="steps"),
+        "blend": lambda: plots.plot_blend(WEIGHTS[0], role.abs(), TOKENS, title="blend"),
+        "output map": lambda: plots.plot_output_map(role[:2], torch.eye(4), torch.ones(4), title="map"),
+        "owners": lambda: plots.plot_owners({"merged": merge_heads(OWNER)}, TOKENS, title="owners"),
+    }
+
+
+def shown(figure):
+    data, metadata = figure._repr_mimebundle_()
+    image = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
+    return image.convert("RGB"), metadata["image/png"]
+
+
+@pytest.mark.parametrize("name", drawings())
+def test_every_figure_draws_in_silence_and_leaves_matplotlib_as_it_was(name, caplog):
+    before = dict(matplotlib.rcParams)
+    # A glyph that no font has is a warning, a font that is not found a log message: both end up in a notebook's stderr.
+    with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
+        warnings.simplefilter("error")
+        image, size = shown(drawings()[name]())
+    assert not caplog.records
+    assert dict(matplotlib.rcParams) == before
+    assert image.size == (size["width"] * 2, size["height"] * 2) or max(image.width % 2, image.height % 2)
+    assert size["width"] <= 680, "wider than the book's text"
+    assert image.getpixel((1, 1)) == (255, 255, 255)
+
+
+def test_the_same_figure_is_the_same_bytes():
+    first, again = (drawings()["projections"]()._repr_mimebundle_()[0] for _ in range(2))
+    assert first == again
+
+
+def test_the_colours_of_query_key_and_value_reach_the_page_unchanged():
+    image, _ = shown(drawings()["projections"]())
+    there = {color for _, color in image.getcolors(image.width * image.height)}
+    for color in plots.ROLE_COLORS.values():
+        assert tuple(round(255 * channel) for channel in to_rgb(color)) in there
+
+
+def test_each_cell_holds_its_number_and_dark_cells_have_light_ink():
+    figure = plots.plot_weights(WEIGHTS, TOKENS, title="numbers")
+    texts = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
+    assert {"0.00", "0.25", "0.75", "1.00", "0.50", "0.12", "0.38"} <= set(texts)
+    assert texts["1.00"] == plots.PAPER and texts["0.00"] == plots.INK
+
+
+def test_cells_too_narrow_for_a_number_hold_none():
+    figure = drawings()["many keys"]()
+    assert "1.00" not in {text.get_text() for text in figure.axes[0].texts}
