@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from attn_lib.errors import require, shape_of
+from attn_lib.errors import require, require_bool, require_integer, require_number, require_tensor, shape_of
 from attn_lib.masks import join_masks
 from attn_lib.reference import reference_attention, reference_weights
 
@@ -51,28 +51,31 @@ def attention(
 
     Returns:
         ``[..., H, T, Dv]`` (``[T, Dv]`` for two-dimensional inputs), in the inputs' dtype. A query
-        that may attend to nothing gets 0. float16 and bfloat16 are computed in float32.
+        that may attend to nothing gets 0. float16 and bfloat16 are computed in float32, also under
+        autocast. Keys and values must be finite, masked ones too: 0 times NaN is NaN. (The layers
+        put zeros where ``attention_mask`` says padding.)
 
     Raises:
         TypeError: an argument of the wrong kind or dtype (a float mask, mixed dtypes).
         ValueError: shapes that do not fit, heads that do not divide, a window below 1, mixed devices.
 
     Source: Vaswani et al. 2017, section 3.2.1; grouped heads: Ainslie et al. 2023, section 2.2.
-    PyTorch's ``scaled_dot_product_attention`` differs where T != S and ``is_causal`` (it aligns
-    the mask at the upper left), in that ours takes floats as ``bias`` only, and has no window.
+    PyTorch's ``scaled_dot_product_attention`` aligns ``is_causal`` at the upper left where T != S,
+    takes floats that are added as its mask too, and has no window.
     """
-    require(method in METHODS, f"method must be one of {sorted(METHODS)}, got {method!r}")
-    if not isinstance(value, Tensor):
-        raise TypeError(f"value must be a tensor, got {type(value).__name__}")
+    require(isinstance(method, str) and method in METHODS, f"method must be one of {sorted(METHODS)}, got {method!r}")
+    require_tensor("value", value)
     _check_query_and_key(query, key)
     _check_value(query, key, value)
+    require_number("dropout_p", dropout_p)
     require(0.0 <= dropout_p < 1.0, f"dropout_p must lie in [0, 1), got {dropout_p!r}")
     steps = _settings(query, key, mask, bias, is_causal, window, scale, softcap)
     working = torch.promote_types(query.dtype, torch.float32)
     single = query.dim() == 2
     if single:
         query, key, value = query[None], key[None], value[None]
-    output = METHODS[method](query.to(working), key.to(working), value.to(working), **steps, dropout_p=dropout_p)
+    with torch.autocast(query.device.type, enabled=False):  # else the products would go back to half precision
+        output = METHODS[method](query.to(working), key.to(working), value.to(working), **steps, dropout_p=dropout_p)
     output = output.to(value.dtype)
     return output[0] if single else output
 
@@ -108,14 +111,14 @@ def attention_weights(
     dtype, single = query.dtype, query.dim() == 2
     if single:
         query, key = query[None], key[None]
-    weights = reference_weights(query.to(working), key.to(working), **steps).to(dtype)
+    with torch.autocast(query.device.type, enabled=False):
+        weights = reference_weights(query.to(working), key.to(working), **steps).to(dtype)
     return weights[0] if single else weights
 
 
 def _check_query_and_key(query: Tensor, key: Tensor) -> None:
     for name, tensor in (("query", query), ("key", key)):
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
+        require_tensor(name, tensor)
         if not tensor.is_floating_point():
             raise TypeError(f"{name} must be a float tensor, got {tensor.dtype} of shape {shape_of(tensor)}")
         require(
@@ -150,15 +153,37 @@ def _check_value(query: Tensor, key: Tensor, value: Tensor) -> None:
 def _check_alike(name: str, tensor: Tensor, query: Tensor) -> None:
     if tensor.dtype != query.dtype:
         raise TypeError(f"{name} must have the query's dtype {query.dtype}, got {tensor.dtype}; convert one of them")
-    require(
-        tensor.device == query.device, f"{name} must be on the query's device {query.device}, got {tensor.device}"
-    )
+    require(tensor.device == query.device, f"{name} must be on the query's device {query.device}, got {tensor.device}")
 
 
 def _settings(query, key, mask, bias, is_causal, window, scale, softcap) -> dict:
     """The arguments that every method takes, checked: one boolean mask, one bias, one scale."""
     T, S = query.shape[-2], key.shape[-2]
     full = [*query.shape[:-1], S]  # [..., H, T, S]
+    check_mask_and_bias(mask, bias, full, query.device)
+    check_choices(is_causal, window, scale, softcap)
+    return {
+        "allowed": join_masks(mask, T, S, is_causal=is_causal, window=window, device=query.device),
+        "bias": None if bias is None else bias.to(torch.promote_types(query.dtype, torch.float32)),
+        "scale": 1 / math.sqrt(query.shape[-1]) if scale is None else scale,
+        "softcap": softcap,
+    }
+
+
+def check_choices(is_causal: bool, window: int | None, scale: float | None, softcap: float | None) -> None:
+    """Refuse a causal flag, window, scale or softcap of the wrong kind or size."""
+    require_bool("is_causal", is_causal)
+    if window is not None:
+        require_integer("window", window, 1)
+    if scale is not None:
+        require_number("scale", scale)
+    if softcap is not None:
+        require_number("softcap", softcap)
+        require(softcap > 0, f"softcap must be above 0, got {softcap!r}")
+
+
+def check_mask_and_bias(mask: Tensor | None, bias: Tensor | None, full: list[int], device: torch.device) -> None:
+    """Refuse a mask that is not boolean, a bias that is not float, and what does not broadcast to ``full``."""
     if mask is not None:
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
             came = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
@@ -166,23 +191,16 @@ def _settings(query, key, mask, bias, is_causal, window, scale, softcap) -> dict
                 f"mask must be a bool tensor (True = may be attended), got {came};"
                 " floats that are added to the scores go in as bias, 0/1 numbers as mask.bool()"
             )
-        _check_broadcast("mask", mask, full, query)
+        _check_broadcast("mask", mask, full, device)
     if bias is not None:
         if not isinstance(bias, Tensor) or not bias.is_floating_point():
             came = bias.dtype if isinstance(bias, Tensor) else type(bias).__name__
             raise TypeError(f"bias must be a float tensor that is added to the scores, got {came}")
-        _check_broadcast("bias", bias, full, query)
-    allowed = join_masks(mask, T, S, is_causal=is_causal, window=window, device=query.device)
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    require(math.isfinite(scale), f"scale must be a finite number, got {scale!r}")
-    require(softcap is None or softcap > 0, f"softcap must be above 0, got {softcap!r}")
-    return {"allowed": allowed, "bias": bias, "scale": scale, "softcap": softcap}
+        _check_broadcast("bias", bias, full, device)
 
 
-def _check_broadcast(name: str, tensor: Tensor, full: list[int], query: Tensor) -> None:
-    require(
-        tensor.device == query.device, f"{name} must be on the query's device {query.device}, got {tensor.device}"
-    )
+def _check_broadcast(name: str, tensor: Tensor, full: list[int], device: torch.device) -> None:
+    require(tensor.device == device, f"{name} must be on the query's device {device}, got {tensor.device}")
     fits = tensor.dim() <= len(full) and all(
         have in (1, want) for have, want in zip(reversed(tensor.shape), reversed(full), strict=False)
     )
@@ -191,4 +209,3 @@ def _check_broadcast(name: str, tensor: Tensor, full: list[int], query: Tensor) 
         f"{name} of shape {shape_of(tensor)} does not broadcast to [..., H, T, S] = {full};"
         " a padding mask [B, S] goes in as [B, 1, 1, S]",
     )
-

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor
 
 
@@ -9,6 +11,32 @@ def require(holds: bool, message: str) -> None:
     """Raise ``ValueError(message)`` unless the condition holds."""
     if not holds:
         raise ValueError(message)
+
+
+def require_tensor(name: str, value: object) -> None:
+    """Raise ``TypeError`` unless the value is a tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
+
+
+def require_integer(name: str, value: object, least: int) -> None:
+    """Raise ``TypeError`` unless the value is an integer, ``ValueError`` if it is below the least that fits."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    require(value >= least, f"{name} must be an integer of at least {least}, got {value!r}")
+
+
+def require_bool(name: str, value: object) -> None:
+    """Raise ``TypeError`` unless the value is True or False: a word like "no" would count as true."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
+def require_number(name: str, value: object) -> None:
+    """Raise ``TypeError`` unless the value is a number, ``ValueError`` unless it is finite."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    require(math.isfinite(value), f"{name} must be a finite number, got {value!r}")
 
 
 def shape_of(tensor: Tensor) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,6 +31,8 @@ def _verdict(answer, expected, digits: int, hints) -> str:
         return "Not answered yet: the function returns nothing."
     if answer is ...:
         return "Not answered yet: replace the dots, then run both cells."
+    if isinstance(answer, list | tuple) and any(part is ... for part in answer):
+        return "Not answered yet: some dots are left."
     off = _what_is_off(answer, expected, digits)
     if off is None:
         return "Right."
@@ -41,6 +44,8 @@ def _verdict(answer, expected, digits: int, hints) -> str:
 
 def _what_is_off(answer, expected, digits: int) -> str | None:
     """None when the answer is right, else one line that names the place but not the value."""
+    if isinstance(answer, Tensor | np.generic) and answer.ndim == 0:
+        answer = answer.item()
     if isinstance(expected, bool | str):
         if type(answer) is not type(expected):
             return f"the answer should be a {type(expected).__name__}, yours is a {type(answer).__name__}."
@@ -48,19 +53,24 @@ def _what_is_off(answer, expected, digits: int) -> str | None:
         return None if same else "that is not it."
     expected = torch.as_tensor(expected)
     try:
+        if isinstance(answer, list | tuple) and any(isinstance(part, Tensor) for part in answer):
+            answer = torch.stack([torch.as_tensor(part) for part in answer])
         answer = answer.detach() if isinstance(answer, Tensor) else torch.as_tensor(answer)
     except (TypeError, ValueError, RuntimeError):
         return f"the answer should be numbers of shape {shape_of(expected)}, yours is a {type(answer).__name__}."
     if answer.shape != expected.shape:
         return f"the shape should be {shape_of(expected)}, yours is {shape_of(answer)}."
+    if answer.is_complex():
+        return "the answer should hold real numbers, yours holds complex ones."
     if (answer.dtype == torch.bool) != (expected.dtype == torch.bool):
         kind = "True and False" if expected.dtype == torch.bool else "numbers"
         return f"the answer should hold {kind}, yours holds {str(answer.dtype).removeprefix('torch.')}."
     if expected.dtype == torch.bool:
         differs = answer != expected
     else:
-        # A NaN compares as not close, so it counts as off.
-        differs = ~((answer.double() - expected.double()).abs() <= 0.501 * 10.0**-digits)
+        # A NaN compares as neither close nor equal, so it counts as off; an infinity equals itself.
+        close = (answer.double() - expected.double()).abs() <= 0.501 * 10.0**-digits
+        differs = ~(close | (answer == expected))
     if not differs.any():
         return None
     if answer.is_floating_point() and answer.isnan().any():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import partial
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from attn_lib.attention import attention, attention_weights
-from attn_lib.errors import require, shape_of
+from attn_lib.errors import require, require_bool, require_integer, require_number, require_tensor, shape_of
 
 
 def split_heads(projected: Tensor, num_heads: int) -> Tensor:
@@ -22,9 +23,12 @@ def split_heads(projected: Tensor, num_heads: int) -> Tensor:
     of one wide matrix are the same thing, in one product. Splitting is a view of the width *and a
     transpose*: a view to ``[..., H, T, Dk]`` alone would mix tokens.
     """
+    require_tensor("projected", projected)
+    require(projected.dim() >= 2, f"projected must be [..., T, width], got {shape_of(projected)}")
+    require_integer("num_heads", num_heads, 1)
     width = projected.shape[-1]
     require(
-        num_heads >= 1 and width % num_heads == 0,
+        width % num_heads == 0,
         f"num_heads = {num_heads} must divide the width {width} of {shape_of(projected)}",
     )
     return projected.unflatten(-1, (num_heads, width // num_heads)).transpose(-3, -2)
@@ -39,7 +43,8 @@ class AttentionOutput:
     """What every layer returns.
 
     Attributes:
-        hidden_states: ``[B, T, D]``, the updated representation, which goes on to the next sublayer.
+        hidden_states: ``[B, T, D]`` (``[B, T, d_v]`` from the layers of one head), the updated
+            representation, which goes on to the next sublayer.
         attention_weights: ``[B, H, T, S]``, before dropout, one matrix a head (never averaged), for
             looking at only. Computed when first read, so that nobody pays T x S for what nobody reads.
     """
@@ -47,14 +52,22 @@ class AttentionOutput:
     def __init__(self, hidden_states: Tensor, compute_weights: Callable[[], Tensor]):
         self.hidden_states = hidden_states
         self._compute_weights = compute_weights
+        self._weights: Tensor | None = None
+        self._with_graph = torch.is_grad_enabled()
 
-    @cached_property
+    @property
     def attention_weights(self) -> Tensor:
         """``[B, H, T, S]``, computed at the first look and kept."""
-        return self._compute_weights()
+        if self._weights is None:
+            # A first look under no_grad must not take the weights out of a later loss.
+            with torch.set_grad_enabled(self._with_graph):
+                self._weights = self._compute_weights()
+        return self._weights
 
     def __repr__(self) -> str:
-        return f"AttentionOutput(hidden_states={shape_of(self.hidden_states)}, attention_weights=computed when read)"
+        return (
+            f"AttentionOutput(hidden_states={shape_of(self.hidden_states)}, attention_weights=computed when first read)"
+        )
 
 
 class _ProjectedAttention(nn.Module):
@@ -83,10 +96,12 @@ class _ProjectedAttention(nn.Module):
             ("d_model", d_model), ("d_context", d_context), ("num_heads", num_heads),
             ("num_kv_heads", num_kv_heads), ("d_k", d_k), ("d_v", d_v),
         ):  # fmt: skip
-            require(
-                isinstance(size, int) and not isinstance(size, bool) and size >= 1,
-                f"{name} must be an integer of at least 1, got {size!r}",
-            )
+            require_integer(name, size, 1)
+        for name, choice in (("bias", bias), ("is_causal", is_causal)):
+            require_bool(name, choice)
+        if window is not None:
+            require_integer("window", window, 1)
+        require_number("dropout", dropout)
         require(num_heads % num_kv_heads == 0, f"num_kv_heads = {num_kv_heads} must divide num_heads = {num_heads}")
         require(0.0 <= dropout < 1.0, f"dropout must lie in [0, 1), got {dropout!r}")
         self.d_model, self.d_context = d_model, d_context
@@ -112,19 +127,22 @@ class _ProjectedAttention(nn.Module):
                 real one.
 
         Returns:
-            :class:`AttentionOutput` with hidden_states ``[B, T, d_model]`` and weights ``[B, H, T, S]``.
+            :class:`AttentionOutput` with hidden_states ``[B, T, d_model]`` (``[B, T, d_v]`` from the layers of
+            one head) and weights ``[B, H, T, S]``. For a query without a key the heads give 0, to which the
+            output map adds its bias.
 
         Raises:
-            TypeError: an attention_mask of floats.
-            ValueError: shapes that do not fit, a context that is missing or not wanted.
+            TypeError: what is no tensor, or not of the layer's dtype; an attention_mask of floats.
+            ValueError: shapes or devices that do not fit, a context that is missing.
         """
         source = self._source(hidden_states, context)
         mask = None
         if attention_mask is not None:
             mask = _real(attention_mask, source)  # [B, 1, 1, S]
             # Zeroed before the projections: 0 * NaN is NaN, so a weight of 0 alone keeps nothing out.
+            padded = source
             source = source.masked_fill(~mask[:, 0, 0, :, None], 0.0)  # [B, S, D]
-            hidden_states = source if context is None else hidden_states
+            hidden_states = source if padded is hidden_states else hidden_states
         query = split_heads(self.w_q(hidden_states), self.num_heads)  # [B, H, T, Dk]
         key = split_heads(self.w_k(source), self.num_kv_heads)  # [B, Hkv, S, Dk]
         value = split_heads(self.w_v(source), self.num_kv_heads)  # [B, Hkv, S, Dv]
@@ -132,10 +150,10 @@ class _ProjectedAttention(nn.Module):
         dropout_p = self.dropout if self.training else 0.0
         heads = attention(query, key, value, **settings, dropout_p=dropout_p)  # [B, H, T, Dv]
         output = self.w_o(merge_heads(heads))  # [B, T, D]
-        return AttentionOutput(output, lambda: attention_weights(query, key, **settings))
+        return AttentionOutput(output, partial(attention_weights, query, key, **settings))
 
     def _source(self, hidden_states: Tensor, context: Tensor | None) -> Tensor:
-        _check_sequence("hidden_states", hidden_states, "T", self.d_model)
+        _check_sequence("hidden_states", hidden_states, "T", self.w_q)
         if context is None:
             require(
                 not self.needs_context,
@@ -148,7 +166,7 @@ class _ProjectedAttention(nn.Module):
                 f" hidden_states have {self.d_model}",
             )
             return hidden_states
-        _check_sequence("context", context, "S", self.d_context)
+        _check_sequence("context", context, "S", self.w_k)
         require(
             context.shape[0] == hidden_states.shape[0],
             f"context must have the batch size of hidden_states, {hidden_states.shape[0]}, got {context.shape[0]}",
@@ -246,9 +264,10 @@ class MultiHeadAttention(_ProjectedAttention):
         dropout: float = 0.0,
         needs_context: bool = False,
     ):
+        require_integer("d_model", d_model, 1)
+        require_integer("num_heads", num_heads, 1)
         require(
-            num_heads >= 1 and d_model % num_heads == 0,
-            f"num_heads must divide d_model: d_model = {d_model}, num_heads = {num_heads}",
+            d_model % num_heads == 0, f"num_heads must divide d_model: d_model = {d_model}, num_heads = {num_heads}"
         )
         head_dim = d_model // num_heads
         super().__init__(
@@ -267,7 +286,7 @@ class MultiHeadAttention(_ProjectedAttention):
         )
 
     @classmethod
-    def from_torch(cls, module: nn.MultiheadAttention) -> MultiHeadAttention:
+    def from_torch(cls, module: nn.MultiheadAttention) -> Self:
         """Copy the parameters of a ``torch.nn.MultiheadAttention`` into a layer of ours.
 
         Args:
@@ -275,37 +294,41 @@ class MultiHeadAttention(_ProjectedAttention):
                 Its ``batch_first`` does not matter: parameters have no batch; ours is batch-first.
 
         Returns:
-            A layer of the same dtype and device in the same train/eval mode, that gives the same
-            output; ``attention_weights`` are per head where the module's are averaged.
+            A layer of this class, of the same dtype and device in the same train/eval mode, with the same
+            ``requires_grad``, that gives the same output (where all keys are padding the module gives NaN);
+            ``attention_weights`` are per head where the module's are averaged.
 
         Raises:
             TypeError: anything but an ``nn.MultiheadAttention``.
             ValueError: a module that this layer cannot express.
         """
+        require(
+            not issubclass(cls, GroupedQueryAttention),
+            f"{cls.__name__} shares its key/value heads, which module does not: MultiHeadSelfAttention fits",
+        )
         if not isinstance(module, nn.MultiheadAttention):
             raise TypeError(f"module must be a torch.nn.MultiheadAttention, got {type(module).__name__}")
         require(module.bias_k is None and not module.add_zero_attn, "module has add_bias_kv or add_zero_attn set")
         require(module.kdim == module.vdim, f"module has kdim = {module.kdim} and vdim = {module.vdim}, which differ")
-        layer = MultiHeadAttention(
-            module.embed_dim,
-            module.num_heads,
-            d_context=module.kdim,
-            bias=module.in_proj_bias is not None,
-            dropout=module.dropout,
-        ).to(module.out_proj.weight)
+        has_bias = module.in_proj_bias is not None
+        require(
+            has_bias == (module.out_proj.bias is not None), "module has a bias on one side only, in_proj or out_proj"
+        )
+        width = {} if module.kdim == module.embed_dim else {"d_context": module.kdim}
+        layer = cls(module.embed_dim, module.num_heads, **width, bias=has_bias, dropout=module.dropout)
+        layer.to(module.out_proj.weight)
         if module.in_proj_weight is None:
-            weights = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
+            weights = [module.q_proj_weight, module.k_proj_weight, module.v_proj_weight]
         else:
-            weights = module.in_proj_weight.chunk(3)
-        inner = (layer.w_q, layer.w_k, layer.w_v)
-        with torch.no_grad():
-            for linear, weight in zip(inner, weights, strict=True):
-                linear.weight.copy_(weight)
-            layer.w_o.weight.copy_(module.out_proj.weight)
-            if module.in_proj_bias is not None:
-                for linear, bias in zip(inner, module.in_proj_bias.chunk(3), strict=True):
-                    linear.bias.copy_(bias)
-                layer.w_o.bias.copy_(module.out_proj.bias)
+            weights = [*module.in_proj_weight.chunk(3)]
+        weights.append(module.out_proj.weight)
+        biases = [*module.in_proj_bias.chunk(3), module.out_proj.bias] if has_bias else [None] * 4
+        maps = (layer.w_q, layer.w_k, layer.w_v, layer.w_o)
+        for linear, weight, bias in zip(maps, weights, biases, strict=True):
+            for own, theirs in ((linear.weight, weight), (linear.bias, bias)):
+                if theirs is not None:
+                    own.detach().copy_(theirs.detach())
+                    own.requires_grad_(theirs.requires_grad)
         return layer.train(module.training)
 
 
@@ -351,6 +374,8 @@ def multi_head_self_attention(
 
     Args, returns, raises: as ``layer(hidden_states, attention_mask=attention_mask)``.
     """
+    if not isinstance(layer, MultiHeadAttention):
+        raise TypeError(f"layer must be a MultiHeadAttention, got {type(layer).__name__}")
     return layer(hidden_states, attention_mask=attention_mask)
 
 
@@ -359,15 +384,23 @@ def _one_head(d_model: int, d_k: int | None, d_v: int | None) -> dict:
     return {"num_heads": 1, "d_k": d_k, "d_v": d_k if d_v is None else d_v, "output_map": False, "bias": False}
 
 
-def _check_sequence(name: str, tensor: Tensor, length: str, width: int) -> None:
+def _check_sequence(name: str, tensor: Tensor, length: str, linear: nn.Linear) -> None:
+    require_tensor(name, tensor)
     require(
-        tensor.dim() == 3 and tensor.shape[-1] == width,
-        f"{name} must be [B, {length}, {width}], got {shape_of(tensor)}",
+        tensor.dim() == 3 and tensor.shape[-1] == linear.in_features,
+        f"{name} must be [B, {length}, {linear.in_features}], got {shape_of(tensor)}",
     )
+    weight = linear.weight
+    require(
+        tensor.device == weight.device, f"{name} must be on the layer's device {weight.device}, got {tensor.device}"
+    )
+    if tensor.dtype != weight.dtype and not torch.is_autocast_enabled(tensor.device.type):
+        raise TypeError(f"{name} must have the layer's dtype {weight.dtype}, got {tensor.dtype}; convert one of them")
 
 
 def _real(attention_mask: Tensor, source: Tensor) -> Tensor:
-    """``[B, S]`` of 1 and 0 as the bool ``[B, 1, 1, S]`` that ``attention`` takes."""
+    """``[B, S]`` of 1 and 0 as the bool ``[B, 1, 1, S]`` that ``attention`` takes, in memory of its own."""
+    require_tensor("attention_mask", attention_mask)
     if attention_mask.is_floating_point() or attention_mask.is_complex():
         raise TypeError(
             f"attention_mask must be bool or integers [B, S], 1 = real and 0 = padding, got {attention_mask.dtype}"
@@ -376,4 +409,12 @@ def _real(attention_mask: Tensor, source: Tensor) -> Tensor:
         attention_mask.shape == source.shape[:2],
         f"attention_mask must be [B, S] = {shape_of(source)[:2]}, got {shape_of(attention_mask)}",
     )
-    return attention_mask.bool()[:, None, None, :]
+    require(
+        attention_mask.device == source.device,
+        f"attention_mask must be on the device of the hidden states {source.device}, got {attention_mask.device}",
+    )
+    # The values of a compiled or traced mask cannot be looked at.
+    if attention_mask.dtype != torch.bool and not torch.compiler.is_compiling():
+        only = ((attention_mask == 0) | (attention_mask == 1)).all()
+        require(bool(only), "attention_mask must hold 1 (real) and 0 (padding) only; other numbers came")
+    return (attention_mask != 0)[:, None, None, :]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attn_lib.errors import require, shape_of
+from attn_lib.errors import require, require_integer, require_tensor, shape_of
 
 
 def causal_mask(T: int, S: int | None = None, *, offset: int | None = None, device=None) -> Tensor:
@@ -30,7 +30,7 @@ def causal_mask(T: int, S: int | None = None, *, offset: int | None = None, devi
         bool ``[T, S]``, True = may be attended.
 
     Raises:
-        ValueError: a negative T or S.
+        TypeError, ValueError: a T, S or offset that is no integer, a negative T or S.
 
     Source: Vaswani et al. 2017, section 3.2.3. The paper sets illegal scores to -inf; a boolean
     says the same without a number. PyTorch's ``is_causal`` in ``scaled_dot_product_attention``
@@ -40,9 +40,7 @@ def causal_mask(T: int, S: int | None = None, *, offset: int | None = None, devi
     return keys <= positions  # [T, S]
 
 
-def sliding_window_mask(
-    T: int, S: int | None = None, *, window: int, offset: int | None = None, device=None
-) -> Tensor:
+def sliding_window_mask(T: int, S: int | None = None, *, window: int, offset: int | None = None, device=None) -> Tensor:
     """Each query sees the last ``window`` positions, its own among them.
 
     A window looks back, so it is causal by itself: the query at position ``p`` may attend to
@@ -59,12 +57,12 @@ def sliding_window_mask(
         bool ``[T, S]``, True = may be attended.
 
     Raises:
-        ValueError: a window below 1, a negative T or S.
+        TypeError, ValueError: as :func:`causal_mask`; a window below 1.
 
     Source: Beltagy et al. 2020 (Longformer), section 3.1, the causal half of its window. Other
     code counts the window without the query's own position; here it is counted.
     """
-    require_window(window)
+    require_integer("window", window, 1)
     positions, keys = _positions(T, S, offset, device)
     return (keys <= positions) & (keys > positions - window)  # [T, S]
 
@@ -84,12 +82,14 @@ def padding_mask(lengths: Tensor, S: int | None = None) -> Tensor:
         TypeError: lengths that are not integers.
         ValueError: lengths that are not one-dimensional, negative, or longer than S.
     """
+    require_tensor("lengths", lengths)
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise TypeError(f"lengths must be integers [B], got {lengths.dtype} of shape {shape_of(lengths)}")
     require(lengths.dim() == 1, f"lengths must be one-dimensional [B], got shape {shape_of(lengths)}")
     longest = int(lengths.max()) if lengths.numel() else 0
     shortest = int(lengths.min()) if lengths.numel() else 0
     S = longest if S is None else S
+    require_integer("S", S, 0)
     require(0 <= shortest and longest <= S, f"lengths must lie between 0 and S = {S}, got {lengths.tolist()}")
     keys = torch.arange(S, device=lengths.device)
     return (keys < lengths[:, None])[:, None, None, :]  # [B, 1, 1, S]
@@ -108,17 +108,12 @@ def join_masks(
     return mask
 
 
-def require_window(window: int) -> None:
-    """Refuse a window that is not an integer of at least 1."""
-    require(
-        isinstance(window, int) and not isinstance(window, bool) and window >= 1,
-        f"window must be an integer of at least 1 (the query's own position counts), got {window!r}",
-    )
-
-
 def _positions(T: int, S: int | None, offset: int | None, device) -> tuple[Tensor, Tensor]:
     S = T if S is None else S
-    require(T >= 0 and S >= 0, f"T and S must not be negative, got T = {T} and S = {S}")
+    require_integer("T", T, 0)
+    require_integer("S", S, 0)
+    if offset is not None and (not isinstance(offset, int) or isinstance(offset, bool)):
+        raise TypeError(f"offset must be an integer, got {offset!r}")
     offset = S - T if offset is None else offset
     positions = torch.arange(T, device=device)[:, None] + offset  # [T, 1]
     keys = torch.arange(S, device=device)[None, :]  # [1, S]

@@ -26,6 +26,8 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 from torch import Tensor
 
+from attn_lib.errors import require, shape_of
+
 ROLE_COLORS = {"query": "#0072B2", "key": "#D55E00", "value": "#009E73"}
 HEAD_COLORS = ("#E69F00", "#56B4E9", "#CC79A7", "#999933")
 INK, QUIET, PAPER = "#222222", "#6B6B6B", "#FFFFFF"
@@ -45,9 +47,13 @@ LEAST_CELL = 0.38  # inches: a narrower cell holds no number
 class BookFigure(Figure):
     """A figure that a notebook shows at twice the resolution, in few colours: sharp, and a third of the bytes."""
 
+    def savefig(self, fname, **settings):
+        """As matplotlib's, but around all that is drawn: names stand outside the axes."""
+        super().savefig(fname, **{"bbox_inches": "tight", "pad_inches": 0.06, "facecolor": PAPER} | settings)
+
     def _repr_mimebundle_(self, include=None, exclude=None):
         full = io.BytesIO()
-        self.savefig(full, format="png", dpi=2 * self.dpi, bbox_inches="tight", pad_inches=0.06)
+        self.savefig(full, format="png", dpi=2 * self.dpi)
         image = _few_colors(Image.open(full).convert("RGB"))
         small = io.BytesIO()
         image.save(small, format="png", optimize=True)
@@ -94,8 +100,13 @@ def plot_weights(
     """
     key_tokens = query_tokens if key_tokens is None else key_tokens
     several = _array(weights) if isinstance(weights, Tensor) else np.stack([_array(one) for one in weights])
-    several = several if several.ndim == 3 else several[None]
+    several = several if several.ndim > 2 else several[None]
+    require(several.ndim == 3, f"weights must be [T, S] or [H, T, S] (one of a batch), got {list(several.shape)}")
     H, T, S = several.shape
+    require(several.size > 0, f"weights must not be empty, got {list(several.shape)}")
+    _check_names("query_tokens", query_tokens, T)
+    _check_names("key_tokens", key_tokens, S)
+    _check_names("names", names, H if names else 0)
     with _house_style():
         cell_width = min(CELL_WIDTH, (TEXT_WIDTH - _inches(query_tokens)) / (H * S + 0.5 * (H - 1)))
         figure, ax = _paper(H * S + 0.5 * (H - 1), T, cell_width)
@@ -128,6 +139,12 @@ def plot_projections(
         title: the finding, in a few words.
         digits: decimals in the cells.
     """
+    for role, (name, W, result) in projections.items():
+        _check_names(f"tokens[{name!r}]", tokens[name], len(sources[name]))
+        fits = [sources[name].shape[1], result.shape[1]] == list(W.shape) and len(sources[name]) == len(result)
+        require(
+            fits, f"projections[{role!r}] does not fit: {shape_of(sources[name])} x {shape_of(W)} = {shape_of(result)}"
+        )
     lines = [(role, name, _array(sources[name]), _array(W), _array(Y)) for role, (name, W, Y) in projections.items()]
     x_W = max(source.shape[1] for _, _, source, _, _ in lines) + 1
     x_result = x_W + max(W.shape[1] for _, _, _, W, _ in lines) + 1
@@ -165,6 +182,8 @@ def plot_steps(stages: Mapping[str, Tensor], key_tokens: Sequence[str], *, title
         title: the finding, in a few words.
         digits: decimals at the bars.
     """
+    for name, row in stages.items():
+        _check_names("key_tokens", key_tokens, len(row), f"stages[{name!r}]")
     with _house_style():
         height = 0.34 * len(key_tokens) + 1.2
         figure = BookFigure(figsize=(TEXT_WIDTH, height), layout="constrained")
@@ -172,13 +191,15 @@ def plot_steps(stages: Mapping[str, Tensor], key_tokens: Sequence[str], *, title
         for ax, (name, row) in zip(axes, stages.items(), strict=True):
             row = _array(row)
             last = name == list(stages)[-1]
-            bars = ax.barh(range(len(row)), row, height=0.66, color=WEIGHT_MAP(0.65) if last else "#C9C9C9")
-            ax.bar_label(bars, fmt=f"%.{digits}f", padding=3, fontsize=9)
-            ax.set_xlim(min(0, row.min() * 1.4), row.max() * 1.42)
+            # A masked score is -inf: it has no bar, and its number says so.
+            lengths = np.where(np.isfinite(row), row, 0.0)
+            bars = ax.barh(range(len(row)), lengths, height=0.66, color=WEIGHT_MAP(0.65) if last else "#C9C9C9")
+            ax.bar_label(bars, [_number(number, digits) for number in row], padding=3, fontsize=9)
+            ax.set_xlim(min(0, lengths.min() * 1.42), max(0, lengths.max() * 1.42) or 1)
             ax.set_title(name, fontsize=10, color=INK if last else QUIET)
             ax.set_xticks([])
             ax.tick_params(length=0)
-        axes[0].set_yticks(range(len(key_tokens)), key_tokens)
+        axes[0].set_yticks(range(len(key_tokens)), key_tokens, parse_math=False)
         axes[0].invert_yaxis()
         axes[0].set_ylabel("key", color=ROLE_COLORS["key"])
         return _finish(figure, title)
@@ -194,6 +215,9 @@ def plot_blend(weights: Tensor, value: Tensor, key_tokens: Sequence[str], *, tit
         title: the finding, in a few words.
         digits: decimals of the sums.
     """
+    require(weights.shape == value.shape[:1], f"weights {shape_of(weights)} must be [S] for value {shape_of(value)}")
+    require(bool((value >= 0).all()), "value must not be negative: a stack of bars cannot show a subtraction")
+    _check_names("key_tokens", key_tokens, len(value))
     parts = _array(weights)[:, None] * _array(value)  # [S, Dv]
     with _house_style():
         width = parts.shape[1]
@@ -232,6 +256,10 @@ def plot_output_map(heads: Tensor, W_O: Tensor, output: Tensor, *, title: str) -
         output: ``[D]``.
         title: the finding, in a few words.
     """
+    require(
+        W_O.shape == (heads.numel(), *output.shape),
+        f"heads {shape_of(heads)}, W_O {shape_of(W_O)} and output {shape_of(output)} do not fit together",
+    )
     heads, W_O, output = _array(heads), _array(W_O), _array(output)
     H, Dv = heads.shape
     owner = np.repeat(np.arange(H), Dv)  # which head each of the H * Dv numbers belongs to
@@ -269,7 +297,8 @@ def plot_owners(layouts: Mapping[str, Tensor], tokens: Sequence[str], *, title: 
             _matrix(ax, head, colors, at=(0, y), labels=labels, name=name, rows=rows)
             y += height
         for h in range(int(head.max()) + 1):
-            ax.add_patch(Rectangle((3 * h, y - 1.1), 0.4, 0.6, color=_mix(HEAD_COLORS[h % len(HEAD_COLORS)], 0.45)))
+            color = _mix(HEAD_COLORS[h % len(HEAD_COLORS)], 0.45)
+            ax.add_patch(Rectangle((3 * h, y - 1.1), 0.4, 0.6, color=color, clip_on=False))
             ax.text(3 * h + 0.55, y - 0.8, f"from head {h + 1}", va="center")
         return _titled(figure, ax, title, left=-_inches(["row 0"]) / CELL_WIDTH, above=1.6)
 
@@ -302,21 +331,22 @@ def _matrix(
     cell_width = ax.figure.get_figwidth() / ax.get_xlim()[1]
     for row, column in np.ndindex(matrix.shape):
         color = tuple(colors[row][column][:3])
-        ax.add_patch(Rectangle((x + column, y + row), 1, 1, facecolor=color, edgecolor=PAPER, linewidth=1.5))
+        gap = min(1.5, 4 * cell_width)
+        ax.add_patch(Rectangle((x + column, y + row), 1, 1, facecolor=color, edgecolor=PAPER, linewidth=gap))
         text = labels[row][column] if labels is not None else _number(matrix[row, column], digits)
         if cell_width >= LEAST_CELL:
             size = 9 if len(text) < 7 else 7.5
-            ax.text(x + column + 0.5, y + row + 0.52, text, ha="center", va="center", fontsize=size,
+            ax.text(x + column + 0.5, y + row + 0.52, text, ha="center", va="center", fontsize=size, parse_math=False,
                     color=_readable_on(color))  # fmt: skip
     for row, token in enumerate(rows):
-        ax.text(x - 0.12, y + row + 0.5, token, ha="right", va="center")
+        ax.text(x - 0.12, y + row + 0.5, token, ha="right", va="center", parse_math=False)
     turned = (
         {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
         if _crowded(columns, cell_width)
         else {"ha": "center"}
     )
     for column, token in enumerate(columns):
-        ax.text(x + column + 0.5, y + len(matrix) + 0.2, token, va="top", fontsize=9.5, **turned)
+        ax.text(x + column + 0.5, y + len(matrix) + 0.2, token, va="top", fontsize=9.5, parse_math=False, **turned)
     above = (y if name_above is None else name_above) - 0.25
     ax.text(x + matrix.shape[1] / 2, above, name, ha="center", va="bottom", fontsize=10, color=name_color)
 
@@ -331,8 +361,12 @@ def _crowded(tokens: Sequence[str], cell_width: float) -> bool:
     return _inches(tokens) > cell_width + 0.22
 
 
+def _check_names(name: str, names: Sequence[str], count: int, of: str = "the matrix") -> None:
+    require(len(names) == count, f"{name} holds {len(names)} names, {of} needs {count}")
+
+
 def _number(number: float, digits: int) -> str:
-    return f"{number:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    return f"{number:.{digits}f}".replace("-", "\N{MINUS SIGN}").replace("inf", "\N{INFINITY}")
 
 
 def _readable_on(color) -> str:
@@ -356,7 +390,7 @@ def _plural(role: str) -> str:
 
 
 def _array(tensor) -> np.ndarray:
-    return tensor.detach().cpu().double().numpy() if isinstance(tensor, Tensor) else np.asarray(tensor)
+    return tensor.detach().cpu().double().numpy() if isinstance(tensor, Tensor) else np.asarray(tensor, dtype=float)
 
 
 def _titled(figure: BookFigure, ax: Axes, title: str, *, left: float, above: float) -> BookFigure:
@@ -372,9 +406,10 @@ def _finish(figure: BookFigure, title: str) -> BookFigure:
 
 
 def _house_style():
-    """Settings for the figures of this file alone: the reader's own matplotlib stays as it was."""
+    """Settings for the figures of this file alone: the reader's own stay as they were, and stay out."""
     return mpl.rc_context(
-        {
+        {name: value for name, value in mpl.rcParamsDefault.items() if "backend" not in name}
+        | {
             "font.family": ["DejaVu Sans", _japanese_font()],
             "font.size": 10.5,
             "mathtext.fontset": "dejavusans",

@@ -9,13 +9,14 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from attn_lib.errors import require, shape_of
+from attn_lib.attention import check_choices, check_mask_and_bias
+from attn_lib.errors import require, require_bool, require_integer, require_tensor, shape_of
 from attn_lib.layers import merge_heads, split_heads
 from attn_lib.masks import join_masks
 from attn_lib.reference import dot_products, mask_scores, scale_scores, softmax_rows, weighted_sum
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # tensors have no single truth to compare by
 class AttentionTrace:
     """Every stage of one calculation, in the order in which one writes them down.
 
@@ -68,12 +69,15 @@ def trace_attention(
         W_O: ``[H * Dv, D]``; without it the output is the concatenation.
         num_heads: None for one head without a head axis, or H.
         num_kv_heads: Hkv; H when left out.
-        mask, bias, is_causal, window, scale, softcap: as in :func:`attn_lib.attention`.
+        mask, bias: as in :func:`attn_lib.attention`; with ``num_heads=None`` they broadcast to
+            ``[..., T, S]``, since there is no head axis.
+        is_causal, window, scale, softcap: as in :func:`attn_lib.attention`.
 
     Returns:
         The :class:`AttentionTrace`. Computed in the dtype of X: hand in float64 for hand calculations.
 
     Raises:
+        TypeError: what is not a tensor of floats, a mask that is not boolean.
         ValueError: shapes that do not fit, heads that do not divide.
 
     Source: Vaswani et al. 2017, sections 3.2.1 and 3.2.2.
@@ -119,20 +123,43 @@ def trace_from(
         the rest: as in :func:`trace_attention`.
 
     Raises:
+        TypeError: as :func:`trace_attention`.
         ValueError: an unknown name, shapes that do not fit, heads that do not divide.
     """
+    for role in "QKVO":
+        require(
+            f"b_{role}" not in given or f"W_{role}" in given, f"b_{role} is given without W_{role}, to which it belongs"
+        )
     known = {"X", "context", "W_O", "b_O"} | {f"{kind}_{role}" for kind in "Wb" for role in "QKV"} | set(STAGES)
     unknown = sorted(set(given) - known)
     require(not unknown, f"given has unknown names {unknown}; known are {sorted(known)}")
+    for name, tensor in given.items():
+        require_tensor(name, tensor)
+        if not tensor.is_floating_point():
+            raise TypeError(f"{name} must be a float tensor, got {tensor.dtype}")
+        least = 1 if name in ("b_Q", "b_K", "b_V", "b_O") else 2 if num_heads is None or name not in STAGES[:-2] else 3
+        require(tensor.dim() >= least, f"{name} must have at least {least} axes here, got shape {shape_of(tensor)}")
+    check_choices(is_causal, window, scale, softcap)
+    require_bool("softmax", softmax)
     H = 1 if num_heads is None else num_heads
     Hkv = H if num_kv_heads is None else num_kv_heads
-    require(H >= 1 and Hkv >= 1 and H % Hkv == 0, f"num_kv_heads = {Hkv} must divide num_heads = {H}")
+    require_integer("num_heads", H, 1)
+    require_integer("num_kv_heads", Hkv, 1)
+    require(H % Hkv == 0, f"num_kv_heads = {Hkv} must divide num_heads = {H}")
+    if num_heads is None:
+        # One head has no head axis to speak of; inside it has one.
+        mask, bias = (t.unsqueeze(-3) if isinstance(t, Tensor) and t.dim() > 2 else t for t in (mask, bias))
 
     def with_heads(stage: str, computed):
         """The given stage (its head axis added when there is none), or the computed one."""
         if stage not in given:
             return computed()
-        return given[stage].unsqueeze(-3) if num_heads is None else given[stage]
+        tensor = given[stage].unsqueeze(-3) if num_heads is None else given[stage]
+        heads = Hkv if stage in ("K", "V") else H
+        require(
+            tensor.shape[-3] == heads, f"{stage} must have {heads} heads on axis -3, got shape {shape_of(given[stage])}"
+        )
+        return tensor
 
     X, context = given.get("X"), given.get("context", given.get("X"))
     Q = with_heads("Q", lambda: _project(given, "Q", X, H))  # [..., H, T, Dk]
@@ -163,34 +190,41 @@ def _when(step, *tensors: Tensor | None, **settings) -> Tensor | None:
     return None if any(tensor is None for tensor in tensors) else step(*tensors, **settings)
 
 
-def _matmul(left_name: str, left: Tensor, right_name: str, right: Tensor) -> Tensor:
+def _linear(source_name: str, source: Tensor, role: str, given: Mapping[str, Tensor]) -> Tensor:
+    """The source times W, plus b where one is given."""
+    W, b = given[f"W_{role}"], given.get(f"b_{role}")
     require(
-        right.dim() == 2 and left.shape[-1] == right.shape[0],
-        f"{right_name} of shape {shape_of(right)} does not fit {left_name} of shape {shape_of(left)}:"
-        f" it needs {left.shape[-1]} rows",
+        W.dim() == 2 and source.shape[-1] == W.shape[0],
+        f"W_{role} of shape {shape_of(W)} does not fit {source_name} of shape {shape_of(source)}:"
+        f" it needs {source.shape[-1]} rows",
     )
-    return left @ right
+    if source.dtype != W.dtype:
+        raise TypeError(f"W_{role} must have the dtype of {source_name}, {source.dtype}, got {W.dtype}")
+    if b is None:
+        return source @ W
+    require(b.shape == W.shape[1:], f"b_{role} must be [{W.shape[1]}], got shape {shape_of(b)}")
+    return source @ W + b
 
 
 def _project(given: Mapping[str, Tensor], role: str, source: Tensor | None, heads: int) -> Tensor | None:
     W = given.get(f"W_{role}")
     if source is None or W is None:
         return None
-    projected = _matmul("X" if role == "Q" else "context", source, f"W_{role}", W)
-    bias = given.get(f"b_{role}")
-    return split_heads(projected if bias is None else projected + bias, heads)
+    source_name = "context" if role != "Q" and "context" in given else "X"
+    return split_heads(_linear(source_name, source, role, given), heads)
 
 
 def _dot_products(Q: Tensor, K: Tensor) -> Tensor:
     require(
-        Q.shape[-1] == K.shape[-1] and Q.shape[-3] % K.shape[-3] == 0,
-        f"Q of shape {shape_of(Q)} and K of shape {shape_of(K)} must share Dk, and K's heads divide Q's",
+        Q.shape[-1] == K.shape[-1] > 0 and Q.shape[:-3] == K.shape[:-3],
+        f"Q of shape {shape_of(Q)} and K of shape {shape_of(K)} must share Dk and the batch axes",
     )
     return dot_products(Q, K)
 
 
 def _mask(scores: Tensor, *, mask: Tensor | None, bias: Tensor | None, is_causal: bool, window: int | None) -> Tensor:
     T, S = scores.shape[-2:]
+    check_mask_and_bias(mask, bias, shape_of(scores), scores.device)
     allowed = join_masks(mask, T, S, is_causal=is_causal, window=window, device=scores.device)
     return mask_scores(scores, allowed, bias)
 
@@ -201,14 +235,11 @@ def _without_softmax(scores: Tensor) -> Tensor:
 
 def _weighted_sum(weights: Tensor, V: Tensor) -> Tensor:
     require(
-        weights.shape[-1] == V.shape[-2] and weights.shape[-3] % V.shape[-3] == 0,
-        f"weights of shape {shape_of(weights)} and V of shape {shape_of(V)} must share S, and V's heads divide theirs",
+        weights.shape[-1] == V.shape[-2] and weights.shape[:-3] == V.shape[:-3],
+        f"weights of shape {shape_of(weights)} and V of shape {shape_of(V)} must share S and the batch axes",
     )
     return weighted_sum(weights, V)
 
 
 def _output_map(concatenated: Tensor, *, given: Mapping[str, Tensor]) -> Tensor:
-    if "W_O" not in given:
-        return concatenated
-    output = _matmul("the concatenation", concatenated, "W_O", given["W_O"])
-    return output + given["b_O"] if "b_O" in given else output
+    return _linear("concatenated", concatenated, "O", given) if "W_O" in given else concatenated

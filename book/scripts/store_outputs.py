@@ -28,7 +28,12 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT_CELL_METADATA = {"tags", "mystnb", "jupyter"}
 NOTEBOOK_METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python", "pygments_lexer": "ipython3"},
+    "language_info": {
+        "name": "python",
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "pygments_lexer": "ipython3",
+    },
 }
 KERNEL_STARTS = 5
 CELL_TIMEOUT = 600  # seconds
@@ -91,7 +96,9 @@ def read(path: Path):
     except OSError as error:
         raise NotStored(f"{shown(path)}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, nbformat.ValidationError) as error:
-        raise NotStored(f"{shown(path)}: not a notebook: {type(error).__name__}: {str(error).splitlines()[0]}") from error
+        raise NotStored(
+            f"{shown(path)}: not a notebook: {type(error).__name__}: {str(error).splitlines()[0]}"
+        ) from error
     return nb
 
 
@@ -114,9 +121,15 @@ def give_ids(cells: list[dict]) -> None:
 def execute(nb, folder: Path, name: str) -> None:
     """Runs every code cell in a fresh kernel in `folder`; raises NotStored at the first fault."""
     client = Client(
-        nb, timeout=CELL_TIMEOUT, record_timing=False, store_widget_state=False, coalesce_streams=True,
+        nb,
+        timeout=CELL_TIMEOUT,
+        record_timing=False,
+        store_widget_state=False,
+        coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},
-        extra_arguments=["--log-level=ERROR"],  # a kernel says at every start that it does not encrypt what it sends to this machine
+        extra_arguments=[
+            "--log-level=ERROR"
+        ],  # a kernel says at every start that it does not encrypt what it sends to this machine
     )
     with contextlib.ExitStack() as stack:
         start_kernel(lambda: stack.enter_context(client.setup_kernel()))
@@ -144,7 +157,9 @@ def normalise(nb):
     nb.metadata = nbformat.from_dict({**nb.metadata, **NOTEBOOK_METADATA})
     nb.metadata.pop("widgets", None)
     for cell in nb.cells:
-        cell.metadata = nbformat.from_dict({key: value for key, value in cell.metadata.items() if key in KEPT_CELL_METADATA})
+        cell.metadata = nbformat.from_dict(
+            {key: value for key, value in cell.metadata.items() if key in KEPT_CELL_METADATA}
+        )
         for output in cell.get("outputs", []):
             if output.output_type == "error":
                 # Its frames hold the paths of this machine, and change with every version of IPython.
@@ -175,7 +190,9 @@ def store(path: Path) -> bool:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Run notebooks and store what they show.")
-    parser.add_argument("notebooks", nargs="*", type=Path, metavar="NOTEBOOK", help="default: every notebook of the book")
+    parser.add_argument(
+        "notebooks", nargs="*", type=Path, metavar="NOTEBOOK", help="default: every notebook of the book"
+    )
     paths = parser.parse_args(arguments).notebooks or sorted((ROOT / "notebooks").glob("*.ipynb"))
     if not paths:
         print("There is no notebook in notebooks/.", file=sys.stderr)

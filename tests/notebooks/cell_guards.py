@@ -59,7 +59,9 @@ def not_as_stored(path: Path) -> list[str]:
     have, want = path.read_bytes(), as_stored(read(path))
     if have == want:
         return []
-    lines = enumerate(itertools.zip_longest(have.splitlines(keepends=True), want.splitlines(keepends=True), fillvalue=b""), start=1)
+    lines = enumerate(
+        itertools.zip_longest(have.splitlines(keepends=True), want.splitlines(keepends=True), fillvalue=b""), start=1
+    )
     number, (got, expected) = next((number, pair) for number, pair in lines if pair[0] != pair[1])
     words = f"has {got[:80].decode(errors='replace')!r}, expected {expected[:80].decode(errors='replace')!r}"
     return [f"{path.name}, line {number} of the file: not as make store writes it: {words}; {RESTORE}"]
@@ -75,7 +77,11 @@ def unexpected_errors(path: Path) -> list[str]:
             faults.append(f"{place}: ended in {errors[0].ename}: {errors[0].evalue}")
         if announced and not errors:
             faults.append(f"{place}: is tagged raises-exception and stores no error")
-        faults += [f"{place}: wrote to stderr: {output.text.strip()}" for output in cell.outputs if output.get("name") == "stderr"]
+        faults += [
+            f"{place}: wrote to stderr: {output.text.strip()}"
+            for output in cell.outputs
+            if output.get("name") == "stderr"
+        ]
     return faults
 
 
@@ -88,7 +94,11 @@ def unrepeatable_outputs(path: Path) -> list[str]:
             faults += [f"{place}: shows {kind}, which no test compares; show text or a PNG" for kind in kinds]
         refused = MACHINE if tags(cell) & {"claims", "device"} else MACHINE | MOMENT
         for text in printed_texts(cell.outputs):
-            faults += [f"{place}: prints {what}: {found[0]}" for what, pattern in refused.items() if (found := pattern.search(text))]
+            faults += [
+                f"{place}: prints {what}: {found[0]}"
+                for what, pattern in refused.items()
+                if (found := pattern.search(text))
+            ]
     return faults
 
 
@@ -123,8 +133,14 @@ def unchecked_cells(path: Path) -> list[str]:
         if "nbval-ignore-output" in tags(cell):
             if not tags(cell) & {"claims", "device"}:
                 faults.append(f"{place}: nbval-ignore-output is only for cells tagged claims or device")
-            if following is None or "nbval-ignore-output" in tags(following) or not any(printed_texts(following.outputs)):
-                faults.append(f"{place}: its output is not compared, so the next code cell must print a verdict that is")
+            if (
+                following is None
+                or "nbval-ignore-output" in tags(following)
+                or not any(printed_texts(following.outputs))
+            ):
+                faults.append(
+                    f"{place}: its output is not compared, so the next code cell must print a verdict that is"
+                )
     return faults
 
 
@@ -133,7 +149,11 @@ def exercise_faults(path: Path) -> list[str]:
     nb, faults, exercises = read(path), [], []
     for cell in nb.cells:
         if cell.cell_type == "markdown":
-            exercises += [[line, []] for line, inside in fenced(cell.source.splitlines()) if re.match("#{1,3} ", line) and not inside]
+            exercises += [
+                [line, []]
+                for line, inside in fenced(cell.source.splitlines())
+                if re.match("#{1,3} ", line) and not inside
+            ]
         elif parts := [part for part in PARTS if part in tags(cell)]:
             if not exercises:
                 exercises.append(["its beginning", []])
@@ -147,7 +167,9 @@ def exercise_faults(path: Path) -> list[str]:
         found = [" and ".join(parts) for parts, _ in cells]
         if not EXERCISE.match(heading):
             if found:
-                faults.append(f"{path.name}, under {heading!r}: cells tagged {found} outside an exercise (a heading ### Exercise N: ...)")
+                faults.append(
+                    f"{path.name}, under {heading!r}: cells tagged {found} outside an exercise (a heading ### Exercise N: ...)"
+                )
         elif found != PARTS:
             faults.append(f"{path.name}, under {heading!r}: cells tagged {found}, expected {PARTS}")
         else:
@@ -160,9 +182,12 @@ def part_faults(check, solution) -> list[str]:
     said = {part: "".join(printed_texts(cell.outputs)) for part, cell in (("check", check), ("solution", solution))}
     rules = {
         "the check cell defines no function check_...(answer)": bool(defined),
-        "the check does not print Not answered yet: the exercise gives its answer away": "Not answered yet" in said["check"],
+        "the check does not print Not answered yet: the exercise gives its answer away": "Not answered yet"
+        in said["check"],
         "the solution is not folded; tag it hide-cell": "hide-cell" in tags(solution),
-        "the solution does not call the check_...(answer) of the check cell": any(f"{name}(" in solution.source for name in defined),
+        "the solution does not call the check_...(answer) of the check cell": any(
+            f"{name}(" in solution.source for name in defined
+        ),
         "the solution does not print Right": "Right." in said["solution"],
         "the solution is not right in every check": not re.search("Not (yet|answered)", said["solution"]),
     }

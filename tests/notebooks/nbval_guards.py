@@ -41,7 +41,9 @@ class GuardedNotebook(IPyNbFile):
 
     def collect(self):
         for cell in super().collect():
-            yield GuardedCell.from_parent(self, name=cell.name, cell_num=cell.cell_num, cell=cell.cell, options=cell.options)
+            yield GuardedCell.from_parent(
+                self, name=cell.name, cell_num=cell.cell_num, cell=cell.cell, options=cell.options
+            )
 
 
 class GuardedCell(IPyNbCell):
@@ -72,7 +74,9 @@ class GuardedCell(IPyNbCell):
 
     def compare_outputs(self, test, ref, skip_compare=None):
         same = super().compare_outputs(test, ref, skip_compare)
-        if not same and len(self.comparison_traceback) == 1:  # nbval names the kinds that are new or missing, and stops there
+        if (
+            not same and len(self.comparison_traceback) == 1
+        ):  # nbval names the kinds that are new or missing, and stops there
             for words, outputs in (("stored (expected)", ref), ("printed now (got)", test)):
                 self.comparison_traceback.append(f"  {words}: {''.join(printed_texts(outputs)) or 'nothing'}")
         return same

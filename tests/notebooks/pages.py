@@ -7,7 +7,19 @@ from pathlib import Path
 
 from book.scripts.store_outputs import ROOT, cell_name, read
 
-__all__ = ["ROOT", "NOTEBOOKS", "PAGES", "Line", "cell_name", "code_cells", "fenced", "printed_texts", "prose", "read", "tags"]
+__all__ = [
+    "ROOT",
+    "NOTEBOOKS",
+    "PAGES",
+    "Line",
+    "cell_name",
+    "code_cells",
+    "fenced",
+    "printed_texts",
+    "prose",
+    "read",
+    "tags",
+]
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PAGES = sorted((ROOT / "book").glob("*.md"))

@@ -26,12 +26,16 @@ DECIMAL = re.compile(
 )
 LINK = re.compile(r"\[([^\]]*)\]\(\s*<?(https?://[^\s)>]+)[^)]*\)")
 ADDRESS = re.compile(r"https?://[^\s)>\]|`\"']+|(?<=\]\()[^\s)]+")
-PLACE = re.compile(r"(?:\b(?:section|chapter|appendix|figure|fig\.|table|equation|eq\.|algorithm|theorem)s?|§)[\s~]*$", re.IGNORECASE)
+PLACE = re.compile(
+    r"(?:\b(?:section|chapter|appendix|figure|fig\.|table|equation|eq\.|algorithm|theorem)s?|§)[\s~]*$", re.IGNORECASE
+)
 SOURCE = re.compile(r"https?://|\{cite")
 HEADING = re.compile(r" {0,3}(#{1,6})\s+(\S.*)")
 
 DIRECTIVE = re.compile(r"\s*(?:`{3,}|~{3,}|:{3,})\s*\{")
-MYST = re.compile(r"(?<![\w`\\])\{[a-z:_-]+\}`[^`]|\{\{ ?\w+ ?\}\}|^\([\w-]+\)=\s*$")  # a role, a substitution, a target
+MYST = re.compile(
+    r"(?<![\w`\\])\{[a-z:_-]+\}`[^`]|\{\{ ?\w+ ?\}\}|^\([\w-]+\)=\s*$"
+)  # a role, a substitution, a target
 
 
 def decimals(text: str) -> list[str]:
@@ -61,7 +65,11 @@ def unproved_decimals(path: Path, proofs: Iterable[Path] | None = None) -> list[
         if not line.fenced and line.text.lstrip().startswith("|") and SOURCE.search(line.text):
             continue
         text = ADDRESS.sub(" ", LINK.sub(without_what_the_address_says, line.text))
-        found = {re.sub(SEPARATOR, "", match[0]): None for match in DECIMAL.finditer(text) if not PLACE.search(text[: match.start()])}
+        found = {
+            re.sub(SEPARATOR, "", match[0]): None
+            for match in DECIMAL.finditer(text)
+            if not PLACE.search(text[: match.start()])
+        }
         if unproved := [number for number in found if number not in printed]:
             faults.append(f"{line.place}: printed by no cell{where}: {', '.join(unproved)}: {line.text.strip()}")
     return faults
@@ -69,7 +77,9 @@ def unproved_decimals(path: Path, proofs: Iterable[Path] | None = None) -> list[
 
 def without_what_the_address_says(link: re.Match) -> str:
     text, address = link.groups()
-    return DECIMAL.sub(lambda number: " " if re.search(rf"(?<![0-9]){re.escape(number[0])}(?![0-9])", address) else number[0], text)
+    return DECIMAL.sub(
+        lambda number: " " if re.search(rf"(?<![0-9]){re.escape(number[0])}(?![0-9])", address) else number[0], text
+    )
 
 
 def heading_faults(path: Path) -> list[str]:

@@ -28,21 +28,25 @@ def code(source, *tags, alt=None):
 
 
 def sound_notebook():
-    return new_notebook(cells=[
-        new_markdown_cell("# Small weights\n\nThe output is $[0.893, -0.930]$, then `0.8176`."),
-        code("print('output [0.893, 0.930]')"),
-        code("0.8176"),
-        code("from IPython.display import HTML\n\nHTML('<b style=\"opacity: 0.77\">0.3382</b>')"),
-        new_markdown_cell("## The picture\n\n| fact | source |\n| --- | --- |\n| 99.5 heads | [a paper](https://example.org/paper) |"),
-        code(DRAW),
-        code("draw('0.893')", alt=ALT),
-        new_markdown_cell("## What goes wrong\n\nA scale of 0.25 is refused."),
-        code("raise ValueError('scale 0.25')", "raises-exception"),
-        new_markdown_cell("## Measured"),
-        code("import os\n\nprint('process', os.getpid())", "claims", "nbval-ignore-output"),
-        code("print('a process has a number:', os.getpid() > 0)", "claims"),
-        new_markdown_cell("## Exercises\n\n### Exercise 1: halve it\n\nHalve 0.893."),
-        code("answer = ...", "exercise"),
-        code(CHECK, "check"),
-        code("check_half(0.4465)", "solution", "hide-cell"),
-    ])
+    return new_notebook(
+        cells=[
+            new_markdown_cell("# Small weights\n\nThe output is $[0.893, -0.930]$, then `0.8176`."),
+            code("print('output [0.893, 0.930]')"),
+            code("0.8176"),
+            code("from IPython.display import HTML\n\nHTML('<b style=\"opacity: 0.77\">0.3382</b>')"),
+            new_markdown_cell(
+                "## The picture\n\n| fact | source |\n| --- | --- |\n| 99.5 heads | [a paper](https://example.org/paper) |"
+            ),
+            code(DRAW),
+            code("draw('0.893')", alt=ALT),
+            new_markdown_cell("## What goes wrong\n\nA scale of 0.25 is refused."),
+            code("raise ValueError('scale 0.25')", "raises-exception"),
+            new_markdown_cell("## Measured"),
+            code("import os\n\nprint('process', os.getpid())", "claims", "nbval-ignore-output"),
+            code("print('a process has a number:', os.getpid() > 0)", "claims"),
+            new_markdown_cell("## Exercises\n\n### Exercise 1: halve it\n\nHalve 0.893."),
+            code("answer = ...", "exercise"),
+            code(CHECK, "check"),
+            code("check_half(0.4465)", "solution", "hide-cell"),
+        ]
+    )

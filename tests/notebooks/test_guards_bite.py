@@ -29,18 +29,21 @@ def tag(nb, text, *tags):
 def print_instead(text):
     def plant(nb):
         cell(nb, "print('output").outputs[0].text += text
+
     return plant
 
 
 def alt(text):
     def plant(nb):
         cell(nb, "draw('0.893')").metadata.mystnb.image.alt = text
+
     return plant
 
 
 def write(text):
     def plant(nb):
         nb.cells[0].source += text
+
     return plant
 
 
@@ -95,7 +98,9 @@ def two_figures(nb):
 
 def heavy_figure(nb):
     noise = io.BytesIO()
-    Image.fromarray(numpy.random.default_rng(0).integers(0, 256, (300, 300, 3), dtype=numpy.uint8)).save(noise, format="png")
+    Image.fromarray(numpy.random.default_rng(0).integers(0, 256, (300, 300, 3), dtype=numpy.uint8)).save(
+        noise, format="png"
+    )
     cell(nb, "draw('0.893')").outputs[0].data["image/png"] = base64.b64encode(noise.getvalue()).decode()
 
 
@@ -222,7 +227,9 @@ def test_a_sound_notebook_has_no_fault(guard, sound):
     assert guard(sound) == []
 
 
-@pytest.mark.parametrize(("plant", "guard", "words"), FAULTS, ids=[f"{guard}-{place}" for place, (_, guard, _) in enumerate(FAULTS)])
+@pytest.mark.parametrize(
+    ("plant", "guard", "words"), FAULTS, ids=[f"{guard}-{place}" for place, (_, guard, _) in enumerate(FAULTS)]
+)
 def test_a_fault_is_seen_and_its_place_named(plant, guard, words, sound, tmp_path):
     nb = nbformat.read(sound, as_version=4)
     plant(nb)
@@ -306,7 +313,10 @@ def test_headings_of_a_page(text, fault, tmp_path):
     (("file: book/notation", "glob: book/n*"), "_toc.yml: book/n* is a pattern"),
 ])  # fmt: skip
 def test_table_of_contents(change_toc, fault, tmp_path):
-    entries = "".join(f"      - {entry}\n" for entry in ("file: book/notation", "file: notebooks/02_by_hand", "url: https://example.org"))
+    entries = "".join(
+        f"      - {entry}\n"
+        for entry in ("file: book/notation", "file: notebooks/02_by_hand", "url: https://example.org")
+    )
     toc = f"format: jb-book\nroot: book/index\nparts:\n  - chapters:\n{entries}"
     assert change_toc[0] in toc
     for page in ("book/index.md", "book/notation.md", "notebooks/02_by_hand.ipynb"):

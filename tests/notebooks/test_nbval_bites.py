@@ -43,6 +43,7 @@ def in_output(key, old, new):
         holder = cell.outputs[0] if key in cell.outputs[0] else cell.outputs[0].data
         assert holder[key].count(old) == 1
         holder[key] = holder[key].replace(old, new)
+
     return plant
 
 
@@ -54,6 +55,7 @@ def repainted(change):
     def plant(cell):
         data = cell.outputs[0].data
         data["image/png"] = png(change(pixels(data["image/png"])))
+
     return plant
 
 
@@ -85,6 +87,7 @@ def never_run(cell):
 def figure_of(label):
     def plant(cell):
         cell.outputs[0].data["image/png"] = DRAWN[label]
+
     return plant
 
 
@@ -98,20 +101,25 @@ def no_picture(cell):
 
 def stale_error(*names):
     def plant(cell):
-        cell.outputs = [nbformat.v4.new_output("error", ename="ValueError", evalue="scale", traceback=["ValueError: scale"])]
+        cell.outputs = [
+            nbformat.v4.new_output("error", ename="ValueError", evalue="scale", traceback=["ValueError: scale"])
+        ]
         cell.metadata["tags"] = list(names)
+
     return plant
 
 
 def tagged(*names):
     def plant(cell):
         cell.metadata["tags"] = list(names)
+
     return plant
 
 
 def then(code):
     def plant(cell):
         cell.source += f"\n{code}"
+
     return plant
 
 
@@ -178,7 +186,9 @@ def outcomes(tmp_path_factory, sound):
 
     faulty = notebooks / "faulty.ipynb"
     other = picture("0.336")
-    nbformat.write(new_notebook(cells=[new_markdown_cell("# Faults"), *[fault.cell for fault in FAULTS], other]), faulty)
+    nbformat.write(
+        new_notebook(cells=[new_markdown_cell("# Faults"), *[fault.cell for fault in FAULTS], other]), faulty
+    )
     store(faulty)
     nb = nbformat.read(faulty, as_version=4)
     DRAWN["0.336"] = nb.cells.pop().outputs[0].data["image/png"]
@@ -195,12 +205,14 @@ def outcomes(tmp_path_factory, sound):
 
 def run_nbval(root):
     report = root / "report.xml"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")} 
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment |= {"PYTHONPATH": str(ROOT), "TMPDIR": str(root)}
     nbval = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=300", "notebooks"]
     command = [sys.executable, "-m", "pytest", *nbval, f"--junitxml={report}"]
     run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=600)
-    assert run.returncode == 1, run.stdout + run.stderr  # some tests failed, as planted; any other code is another trouble
+    assert run.returncode == 1, (
+        run.stdout + run.stderr
+    )  # some tests failed, as planted; any other code is another trouble
     cases = ElementTree.parse(report).getroot().iter("testcase")
     return {(case.get("classname").split(".")[-2], case.get("name")): failure(case) for case in cases}
 
@@ -218,7 +230,11 @@ def smallest_notebook():
 
 def real_faults(nb):
     """{what: (index of a cell, what is done to it)}: a digit in a text, and a blot on a figure, of two cells that are compared."""
-    cells = [(index, cell) for index, cell in enumerate(nb.cells) if cell.cell_type == "code" and not tags(cell) & {"claims", "device"}]
+    cells = [
+        (index, cell)
+        for index, cell in enumerate(nb.cells)
+        if cell.cell_type == "code" and not tags(cell) & {"claims", "device"}
+    ]
     drawn = [index for index, cell in cells if any("image/png" in output.get("data", {}) for output in cell.outputs)]
     texts = [index for index, cell in cells if index not in drawn and any(map(has_digit, cell.outputs))]
     return {"digit": (texts[0], next_digit), "figure": (drawn[0], blot)}
@@ -248,7 +264,9 @@ def test_fault(number, outcomes):
     if not FAULTS[number].words:
         assert said is None
     else:
-        assert [words for words in [f"faulty.ipynb, In [{number + 1}]", *FAULTS[number].words] if words not in said] == [], said
+        assert [
+            words for words in [f"faulty.ipynb, In [{number + 1}]", *FAULTS[number].words] if words not in said
+        ] == [], said
 
 
 def test_a_sound_notebook_passes(outcomes):
@@ -258,9 +276,15 @@ def test_a_sound_notebook_passes(outcomes):
 
 def test_a_real_notebook_fails_where_it_was_changed_and_nowhere_else(outcomes):
     real = nbformat.read(smallest_notebook(), as_version=4)
-    numbers = {index: number for number, index in enumerate(i for i, cell in enumerate(real.cells) if cell.cell_type == "code")}
+    numbers = {
+        index: number for number, index in enumerate(i for i, cell in enumerate(real.cells) if cell.cell_type == "code")
+    }
     changed = {numbers[place]: what for what, (place, _) in real_faults(real).items()}
-    failed = {int(cell.split()[1]): said for (notebook, cell), said in outcomes.items() if notebook == "real" and said is not None}
+    failed = {
+        int(cell.split()[1]): said
+        for (notebook, cell), said in outcomes.items()
+        if notebook == "real" and said is not None
+    }
     assert failed.keys() == changed.keys(), failed
     for number, said in failed.items():
         assert f"real.ipynb, In [{number + 1}]" in said

@@ -2,7 +2,15 @@
 
 import pytest
 
-from .cell_guards import exercise_faults, figure_faults, not_as_stored, unchecked_cells, unexecuted, unexpected_errors, unrepeatable_outputs
+from .cell_guards import (
+    exercise_faults,
+    figure_faults,
+    not_as_stored,
+    unchecked_cells,
+    unexecuted,
+    unexpected_errors,
+    unrepeatable_outputs,
+)
 from .pages import NOTEBOOKS, PAGES, ROOT
 from .prose_guards import beyond_commonmark, heading_faults, unproved_decimals
 from .toc_guard import toc_faults

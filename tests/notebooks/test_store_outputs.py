@@ -21,7 +21,9 @@ def written(path, *cells, **metadata):
 
 def test_a_second_run_changes_no_byte(sound, tmp_path, capsys):
     nb = nbformat.read(sound, as_version=4)
-    nb.cells = [cell for cell in nb.cells if "claims" not in cell.metadata.get("tags", [])]  # which show another number in every run
+    nb.cells = [
+        cell for cell in nb.cells if "claims" not in cell.metadata.get("tags", [])
+    ]  # which show another number in every run
     path = tmp_path / "same.ipynb"
     nbformat.write(nb, path)
     assert main([str(path)]) == 0
@@ -33,7 +35,9 @@ def test_a_second_run_changes_no_byte(sound, tmp_path, capsys):
 
 
 def test_it_runs_this_interpreter_in_the_folder_of_the_notebook(tmp_path, monkeypatch):
-    rival = tmp_path / "kernels" / "python3" / "kernel.json"  # a user's own kernel of the same name, which Jupyter would prefer
+    rival = (
+        tmp_path / "kernels" / "python3" / "kernel.json"
+    )  # a user's own kernel of the same name, which Jupyter would prefer
     rival.parent.mkdir(parents=True)
     rival.write_text('{"argv": ["false"], "display_name": "another", "language": "python"}', encoding="utf-8")
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
@@ -83,14 +87,20 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_what_an_editor_or_a_machine_adds_is_dropped(tmp_path):
     cell = code("1", "exercise", alt="a matrix of two rows")
-    cell.metadata.update({"collapsed": True, "execution": {"iopub.status.busy": "2031-05-17"}, "jupyter": {"source_hidden": True}})
+    cell.metadata.update(
+        {"collapsed": True, "execution": {"iopub.status.busy": "2031-05-17"}, "jupyter": {"source_hidden": True}}
+    )
     frames = ["File /home/ada/x.py", "ValueError: scale"]
     cell.outputs = [nbformat.v4.new_output("error", ename="ValueError", evalue="scale", traceback=frames)]
     kernel = {"name": "ada", "display_name": "Ada", "language": "python"}
     language = {"name": "python", "version": "3.11"}
     path = written(tmp_path / "edited.ipynb", cell, kernelspec=kernel, language_info=language, widgets={}, title="kept")
     stored = json.loads(as_stored(read(path)))
-    kept = {"tags": ["exercise"], "mystnb": {"image": {"alt": "a matrix of two rows"}}, "jupyter": {"source_hidden": True}}
+    kept = {
+        "tags": ["exercise"],
+        "mystnb": {"image": {"alt": "a matrix of two rows"}},
+        "jupyter": {"source_hidden": True},
+    }
     assert stored["cells"][0]["metadata"] == kept
     assert stored["cells"][0]["outputs"][0]["traceback"] == ["ValueError: scale"]
     assert stored["metadata"] == store_outputs.NOTEBOOK_METADATA | {"title": "kept"}

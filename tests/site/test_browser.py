@@ -17,7 +17,9 @@ def look(browser, path: Path, viewport: dict) -> tuple[object, list[str]]:
     page = browser.new_page(viewport=viewport)
     page.on("request", lambda request: request.url.startswith(LOCAL) or faults.append(f"asks for {request.url}"))
     page.on("requestfailed", lambda request: faults.append(f"did not get {request.url}"))
-    page.on("console", lambda message: message.type in {"error", "warning"} and faults.append(f"console: {message.text}"))
+    page.on(
+        "console", lambda message: message.type in {"error", "warning"} and faults.append(f"console: {message.text}")
+    )
     page.on("pageerror", lambda error: faults.append(f"script: {error}"))
     page.goto(path.as_uri(), wait_until="load")
     page.evaluate("document.fonts.ready")
@@ -67,7 +69,14 @@ def test_query_key_and_value_can_be_read_in_both_themes(site, browser, theme):
     page.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     colours = set()
-    for selector in (".role.query", ".role.key", ".role.value", '.katex [style*="#0072B2"]', '.katex [style*="#D55E00"]', '.katex [style*="#009E73"]'):
+    for selector in (
+        ".role.query",
+        ".role.key",
+        ".role.value",
+        '.katex [style*="#0072B2"]',
+        '.katex [style*="#D55E00"]',
+        '.katex [style*="#009E73"]',
+    ):
         colour = page.locator(selector).first.evaluate("tag => getComputedStyle(tag).color")
         assert contrast(colour, background) >= 4.5, f"{selector}: {colour} on {background}"
         colours.add(colour)
@@ -80,7 +89,10 @@ def contrast(one: str, other: str) -> float:
 
     def luminance(colour: str) -> float:
         parts = [int(part) / 255 for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
-        return sum(weight * (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4) for weight, part in zip((0.2126, 0.7152, 0.0722), parts))
+        return sum(
+            weight * (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)
+            for weight, part in zip((0.2126, 0.7152, 0.0722), parts)
+        )
 
     dark, light = sorted((luminance(one), luminance(other)))
     return (light + 0.05) / (dark + 0.05)

@@ -35,7 +35,14 @@ def test_faults_end_the_build_and_are_named(copy):
     result = build(copy, copy / "out")
     assert result.returncode != 0
     log = " ".join(result.stderr.split())
-    for expected in (r"KaTeX cannot read '\\frac{1}{'", "nowhere", "nobody1999", "gone.png", "no worked example 'nothing.yml'", "no_such_fact"):
+    for expected in (
+        r"KaTeX cannot read '\\frac{1}{'",
+        "nowhere",
+        "nobody1999",
+        "gone.png",
+        "no worked example 'nothing.yml'",
+        "no_such_fact",
+    ):
         assert expected in log, f"{expected!r} is missing in {result.stderr}"
 
 
@@ -47,7 +54,9 @@ def test_without_an_address_there_is_no_button(site):
 
 
 def test_with_an_address_each_chapter_opens_elsewhere(copy):
-    result = build(copy, copy / "out", BOOK_REPOSITORY_URL="https://github.com/somebody/attention", BOOK_REPOSITORY_BRANCH="main")
+    result = build(
+        copy, copy / "out", BOOK_REPOSITORY_URL="https://github.com/somebody/attention", BOOK_REPOSITORY_BRANCH="main"
+    )
     assert result.returncode == 0, result.stderr
     for path in (copy / "notebooks").glob("*.ipynb"):
         page = (copy / f"out/_build/html/notebooks/{path.stem}.html").read_text(encoding="utf-8")
@@ -64,7 +73,11 @@ def test_an_address_of_another_kind_is_refused(monkeypatch):
 def test_make_says_what_is_missing(tmp_path):
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path / name)
-    outside = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}  # not a part of the make that runs this
-    result = subprocess.run(["make", "book", "PYTHON=no-such-python"], cwd=tmp_path, env=outside, capture_output=True, text=True)
+    outside = {
+        key: value for key, value in os.environ.items() if not key.startswith("MAKE")
+    }  # not a part of the make that runs this
+    result = subprocess.run(
+        ["make", "book", "PYTHON=no-such-python"], cwd=tmp_path, env=outside, capture_output=True, text=True
+    )
     assert result.returncode != 0
     assert "no-such-python was not found: install Python" in result.stdout

@@ -90,7 +90,10 @@ def test_stylesheets_name_only_files_that_are_there(site):
 
 def missing_characters(text: str, sheet: str) -> set[str]:
     """Japanese characters that no slice of the font of the site holds; a reader without a font of their own would see boxes."""
-    ranges = [part.strip().removeprefix("U+").partition("-") for part in ",".join(re.findall(r"unicode-range: ([^;]+);", sheet)).split(",")]
+    ranges = [
+        part.strip().removeprefix("U+").partition("-")
+        for part in ",".join(re.findall(r"unicode-range: ([^;]+);", sheet)).split(",")
+    ]
     held = {code for first, _, last in ranges for code in range(int(first, 16), int(last or first, 16) + 1)}
     return {character for character in text if "\u3000" <= character <= "\u9fff" and ord(character) not in held}
 
@@ -119,5 +122,8 @@ def test_dead_links_and_unrendered_source_are_found(tmp_path):
         r"<p>a $x$ and \frac{1}{2} and {{ count }}</p><code>$HOME</code><span class='katex-error'>\foo</span></article>",
         encoding="utf-8",
     )
-    assert list(dead_links(page)) == ["page.html: #there names no place on its page", "page.html: gone.png leads to no file"]
+    assert list(dead_links(page)) == [
+        "page.html: #there names no place on its page",
+        "page.html: gone.png leads to no file",
+    ]
     assert len(list(unrendered(page))) == 6

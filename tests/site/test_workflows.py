@@ -31,7 +31,12 @@ def test_a_wrong_workflow_is_refused(tmp_path):
 
 
 def test_ci_calls_what_a_user_calls():
-    commands = [step.get("run", "") for path in WORKFLOWS for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values() for step in job["steps"]]
+    commands = [
+        step.get("run", "")
+        for path in WORKFLOWS
+        for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+        for step in job["steps"]
+    ]
     assert "make test" in commands
     assert "make book" in commands
 

@@ -116,6 +116,21 @@ def test_half_precision_is_computed_in_float32(dtype):
     assert_close(ours, exact.to(dtype), rtol=torch.finfo(dtype).eps, atol=1e-7)
 
 
+def test_autocast_does_not_bring_half_precision_back():
+    query = torch.randn(1, 1, 4, 64, generator=torch.Generator().manual_seed(0)) * 100
+    with torch.autocast("cpu", dtype=torch.float16):
+        inside = attention(query, query, query), attention_weights(query, query)
+    assert torch.equal(inside[0], attention(query, query, query))
+    assert torch.equal(inside[1], attention_weights(query, query))
+
+
+def test_a_bias_may_be_finer_or_coarser_than_the_query():
+    query, key, value = (tensor.detach() for tensor in tensors(dtype=torch.float32))
+    bias = torch.randn(5, 7, dtype=F64)
+    assert_close(attention(query, key, value, bias=bias), attention(query, key, value, bias=bias.float()))
+    assert attention_weights(query.half(), key.half(), bias=bias).dtype == torch.float16
+
+
 @pytest.mark.parametrize("sizes", [{"B": 0}, {"T": 0}, {"S": 0}])
 def test_empty_axes(sizes):
     query, key, value = tensors(**sizes)
@@ -151,21 +166,42 @@ Q, K, V = torch.zeros(2, 4, 3, 5), torch.zeros(2, 2, 7, 5), torch.zeros(2, 2, 7,
     [
         ({"mask": torch.ones(3, 7)}, TypeError, "mask must be a bool tensor .* bias"),
         ({"mask": torch.ones(3, 7, dtype=torch.int64)}, TypeError, "mask must be a bool tensor .* mask.bool"),
-        ({"mask": torch.ones(2, 7, dtype=torch.bool)}, ValueError, r"mask of shape \[2, 7\] does not broadcast .* \[B, 1, 1, S\]"),
+        (
+            {"mask": torch.ones(2, 7, dtype=torch.bool)},
+            ValueError,
+            r"mask of shape \[2, 7\] does not broadcast .* \[B, 1, 1, S\]",
+        ),
         ({"mask": torch.ones(1, 2, 4, 3, 7, dtype=torch.bool)}, ValueError, "mask of shape .* does not broadcast"),
         ({"bias": torch.ones(3, 7, dtype=torch.bool)}, TypeError, "bias must be a float tensor"),
         ({"bias": torch.ones(7, 3)}, ValueError, r"bias of shape \[7, 3\] does not broadcast"),
         ({"window": 0}, ValueError, "window must be an integer of at least 1"),
+        ({"window": "2"}, TypeError, "window must be an integer, got '2'"),
+        ({"is_causal": "no"}, TypeError, "is_causal must be True or False, got 'no'"),
         ({"scale": math.nan}, ValueError, "scale must be a finite number, got nan"),
+        ({"scale": "big"}, TypeError, "scale must be a number, got 'big'"),
+        ({"softcap": math.inf}, ValueError, "softcap must be a finite number, got inf"),
+        ({"dropout_p": None}, TypeError, "dropout_p must be a number, got None"),
         ({"softcap": 0.0}, ValueError, "softcap must be above 0"),
         ({"dropout_p": 1.0}, ValueError, r"dropout_p must lie in \[0, 1\)"),
         ({"method": "flash"}, ValueError, "method must be one of .*reference"),
         ({"key": torch.zeros(2, 3, 7, 5)}, ValueError, "key has 3 heads, which do not divide the query's 4"),
         ({"key": torch.zeros(2, 2, 7, 4)}, ValueError, r"share their last axis Dk.*\[2, 2, 7, 4\]"),
         ({"key": torch.zeros(1, 2, 7, 5)}, ValueError, "same leading"),
-        ({"key": torch.zeros(2, 2, 7, 5, dtype=F64)}, TypeError, "key must have the query's dtype torch.float32, got torch.float64"),
-        ({"key": torch.zeros(2, 2, 7, 5, device="meta")}, ValueError, "key must be on the query's device cpu, got meta"),
-        ({"value": torch.zeros(2, 2, 6, 6)}, ValueError, r"value must have the key's axes except the last: key \[2, 2, 7, 5\]"),
+        (
+            {"key": torch.zeros(2, 2, 7, 5, dtype=F64)},
+            TypeError,
+            "key must have the query's dtype torch.float32, got torch.float64",
+        ),
+        (
+            {"key": torch.zeros(2, 2, 7, 5, device="meta")},
+            ValueError,
+            "key must be on the query's device cpu, got meta",
+        ),
+        (
+            {"value": torch.zeros(2, 2, 6, 6)},
+            ValueError,
+            r"value must have the key's axes except the last: key \[2, 2, 7, 5\]",
+        ),
         ({"value": None}, TypeError, "value must be a tensor, got NoneType"),
         ({"query": torch.zeros(2, 4, 3, 5, dtype=torch.int64)}, TypeError, "query must be a float tensor"),
         ({"query": torch.zeros(5)}, ValueError, "query must be"),

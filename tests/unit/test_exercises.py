@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,6 +21,10 @@ def verdict(capsys, answer, expected, **settings):
         (torch.tensor([[True, False]]), torch.tensor([[True, False]])),
         ([[True, False]], torch.tensor([[True, False]])),
         (True, True),
+        (torch.tensor(True), True),
+        (np.True_, True),
+        ([1.0, -math.inf], [1.0, -math.inf]),
+        ([torch.ones(2), torch.ones(2)], torch.ones(2, 2)),
         ("learning", "learning"),
         ("Learning", "learning"),
         (4, 4),
@@ -29,7 +34,7 @@ def test_right_answers_are_right(capsys, answer, expected):
     assert verdict(capsys, answer, expected) == "Right."
 
 
-@pytest.mark.parametrize("answer", [..., None])
+@pytest.mark.parametrize("answer", [..., None, [0.1, ..., 0.3]])
 def test_an_open_exercise_is_not_wrong(capsys, answer):
     assert verdict(capsys, answer, 1.0).startswith("Not answered yet")
 
@@ -43,6 +48,8 @@ def test_an_open_exercise_is_not_wrong(capsys, answer):
         (float("nan"), 0.5, "holds NaN"),
         (torch.tensor([1.0, torch.nan]), [1.0, 0.5], "holds NaN"),
         (131072, 1048576, "the number is off."),
+        (0.5 + 3j, 0.5, "complex"),
+        ([1.0, math.inf], [1.0, -math.inf], "1 of 2"),
         ("one", [1.0], "yours is a str"),
         (object(), 1.0, "yours is a object"),
         (1, True, "should be a bool, yours is a int"),

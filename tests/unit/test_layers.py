@@ -107,6 +107,37 @@ def test_weights_are_computed_when_first_read_and_then_kept():
     assert calls == [1]
 
 
+def test_a_first_look_under_no_grad_does_not_take_the_weights_out_of_a_loss():
+    layer, x = MultiHeadSelfAttention(D, 3), torch.randn(B, T, D)
+    output = layer(x)
+    with torch.no_grad():
+        assert output.attention_weights.max() <= 1
+    assert output.attention_weights.requires_grad
+    with torch.no_grad():
+        assert not layer(x).attention_weights.requires_grad
+
+
+def test_a_mask_that_changes_afterwards_changes_no_weights():
+    attention_mask = torch.tensor([[True, True, False, False, False]] * B)
+    output = MultiHeadSelfAttention(D, 3)(torch.randn(B, T, D), attention_mask)
+    attention_mask.fill_(True)
+    assert output.attention_weights[..., 2:].eq(0).all()
+
+
+def test_a_context_that_is_the_sequence_itself_is_padded_like_it():
+    layer, x = MultiHeadAttention(D, 3), torch.randn(1, T, D)
+    x[0, 3:] = torch.nan
+    output = layer(x, x, torch.tensor([[1, 1, 1, 0, 0]]))
+    output.hidden_states[0, :3].sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())
+
+
+def test_weights_can_be_read_in_compiled_code():
+    layer, x = MultiHeadSelfAttention(D, 3), torch.randn(B, T, D)
+    compiled = torch.compile(lambda x: layer(x).attention_weights, fullgraph=True, backend="eager")
+    assert_close(compiled(x), layer(x).attention_weights)
+
+
 def test_dropout_acts_in_training_only():
     layer = MultiHeadSelfAttention(D, 3, dropout=0.5)
     x = torch.randn(B, T, D)
@@ -131,6 +162,16 @@ def test_from_torch_gives_what_the_module_gives(kwargs):
     assert_close(ours.attention_weights, weights)
     assert not layer.training
     assert ours.hidden_states.dtype == dtype
+
+
+@pytest.mark.parametrize("cls", [MultiHeadSelfAttention, MaskedMultiHeadSelfAttention, MultiHeadCrossAttention])
+def test_from_torch_gives_a_layer_of_the_class_that_was_asked(cls):
+    module = nn.MultiheadAttention(D, 3, batch_first=True)
+    module.out_proj.weight.requires_grad_(False)
+    layer = cls.from_torch(module)
+    assert type(layer) is cls
+    assert layer.is_causal == (cls is MaskedMultiHeadSelfAttention)
+    assert not layer.w_o.weight.requires_grad and layer.w_q.weight.requires_grad
 
 
 def test_the_documents_function_is_the_layer():
@@ -160,6 +201,33 @@ X, C = torch.zeros(B, T, D), torch.zeros(B, S, DC)
         (lambda: CrossAttention(D, DC)(X, C[:1]), ValueError, "batch size of hidden_states, 2, got 1"),
         (lambda: SelfAttention(D)(X, torch.ones(B, T)), TypeError, r"attention_mask must be bool or integers \[B, S\]"),
         (lambda: SelfAttention(D)(X, torch.ones(B, S).bool()), ValueError, r"\[B, S\] = \[2, 5\], got \[2, 7\]"),
+        (lambda: SelfAttention(D)(X.tolist()), TypeError, "hidden_states must be a tensor, got list"),
+        (
+            lambda: SelfAttention(D)(X.double()),
+            TypeError,
+            "hidden_states must have the layer's dtype torch.float32, got torch.float64",
+        ),
+        (
+            lambda: SelfAttention(D)(X.to("meta")),
+            ValueError,
+            "hidden_states must be on the layer's device cpu, got meta",
+        ),
+        (lambda: SelfAttention(D)(X, [[1]]), TypeError, "attention_mask must be a tensor, got list"),
+        (
+            lambda: SelfAttention(D)(X, torch.full((B, T), -10000)),
+            ValueError,
+            r"attention_mask must hold 1 \(real\) and 0",
+        ),
+        (lambda: MultiHeadAttention(12, "3"), TypeError, "num_heads must be an integer, got '3'"),
+        (lambda: MultiHeadAttention(12, 3, window=0), ValueError, "window must be an integer of at least 1"),
+        (lambda: MultiHeadAttention(12, 3, is_causal="no"), TypeError, "is_causal must be True or False"),
+        (lambda: MultiHeadAttention(12, 3, dropout="a"), TypeError, "dropout must be a number"),
+        (
+            lambda: multi_head_self_attention(X, nn.Linear(2, 2)),
+            TypeError,
+            "layer must be a MultiHeadAttention, got Linear",
+        ),
+        (lambda: MultiQueryAttention.from_torch(nn.MultiheadAttention(4, 2)), ValueError, "MultiQueryAttention shares"),
         (lambda: split_heads(X, 5), ValueError, "num_heads = 5 must divide the width 12"),
         (lambda: MultiHeadAttention.from_torch(nn.Linear(2, 2)), TypeError, "got Linear"),
         (

@@ -43,10 +43,22 @@ def test_empty_sizes():
     assert padding_mask(torch.tensor([], dtype=torch.int64)).shape == (0, 1, 1, 0)
 
 
-@pytest.mark.parametrize("window", [0, -1, 1.5, True, "2"])
-def test_a_window_below_one_is_refused(window):
-    with pytest.raises(ValueError, match="window must be an integer of at least 1"):
-        sliding_window_mask(3, window=window)
+@pytest.mark.parametrize(
+    ("misuse", "error", "says"),
+    [
+        (lambda: sliding_window_mask(3, window=0), ValueError, "window must be an integer of at least 1, got 0"),
+        (lambda: sliding_window_mask(3, window=1.5), TypeError, "window must be an integer, got 1.5"),
+        (lambda: sliding_window_mask(3, window=True), TypeError, "window must be an integer, got True"),
+        (lambda: causal_mask(2.5), TypeError, "T must be an integer, got 2.5"),
+        (lambda: causal_mask(2, -1), ValueError, "S must be an integer of at least 0, got -1"),
+        (lambda: causal_mask(2, offset=0.5), TypeError, "offset must be an integer, got 0.5"),
+        (lambda: padding_mask([1, 2]), TypeError, "lengths must be a tensor, got list"),
+        (lambda: padding_mask(torch.tensor([1]), 3.5), TypeError, "S must be an integer, got 3.5"),
+    ],
+)
+def test_misuse_is_refused(misuse, error, says):
+    with pytest.raises(error, match=says):
+        misuse()
 
 
 def test_lengths_that_cannot_be_are_refused():

@@ -54,6 +54,51 @@ def test_every_figure_draws_in_silence_and_leaves_matplotlib_as_it_was(name, cap
     assert image.getpixel((1, 1)) == (255, 255, 255)
 
 
+def test_tokens_are_words_not_formulas():
+    image, _ = shown(plots.plot_weights(torch.ones(1, 2), ["$\\foo$"], ["$$", "a$b$c"], title="dollars"))
+    assert image.width > 100
+
+
+def test_a_masked_score_and_negative_scores_have_room_for_their_numbers():
+    rows = {"score": torch.tensor([-1.0, -3.0, -torch.inf]), "weight": torch.tensor([0.9, 0.1, 0.0])}
+    figure = plots.plot_steps(rows, TOKENS, title="masked")
+    low, high = figure.axes[0].get_xlim()
+    assert low < -3 and high > 0
+    shown(figure)
+
+
+def test_the_readers_own_style_stays_out():
+    plain, _ = shown(drawings()["steps"]())
+    with matplotlib.rc_context({"axes.facecolor": "black", "savefig.facecolor": "black", "axes.grid": True}):
+        styled, _ = shown(drawings()["steps"]())
+    assert plain.tobytes() == styled.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("misuse", "says"),
+    [
+        (lambda: plots.plot_weights(WEIGHTS, TOKENS[:2], title="t"), "query_tokens holds 2 names, the matrix needs 3"),
+        (
+            lambda: plots.plot_weights(WEIGHTS[:2], TOKENS[:2], title="t"),
+            "key_tokens holds 2 names, the matrix needs 3",
+        ),
+        (lambda: plots.plot_weights(torch.ones(2, 1, 3, 3), TOKENS, title="t"), r"must be \[T, S\] or \[H, T, S\]"),
+        (lambda: plots.plot_weights(torch.ones(0, 3), [], TOKENS, title="t"), "must not be empty"),
+        (lambda: plots.plot_weights([WEIGHTS] * 2, TOKENS, title="t", names=["a"]), "names holds 1 names"),
+        (lambda: plots.plot_steps({"score": torch.ones(2)}, TOKENS, title="t"), r"stages\['score'\] needs 2"),
+        (lambda: plots.plot_blend(WEIGHTS[0], -WEIGHTS, TOKENS, title="t"), "value must not be negative"),
+        (lambda: plots.plot_blend(WEIGHTS[0, :2], WEIGHTS, TOKENS, title="t"), r"weights \[2\] must be \[S\]"),
+        (
+            lambda: plots.plot_output_map(torch.ones(2, 2), torch.eye(3), torch.ones(3), title="t"),
+            "do not fit together",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_not_drawn(misuse, says):
+    with pytest.raises(ValueError, match=says):
+        misuse()
+
+
 def test_the_same_figure_is_the_same_bytes():
     first, again = (drawings()["projections"]()._repr_mimebundle_()[0] for _ in range(2))
     assert first == again

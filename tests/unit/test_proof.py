@@ -37,7 +37,9 @@ def test_an_erratum_is_told_and_not_forgiven_twice(love, trace, capsys):
 def test_one_wrong_number_is_named_with_its_place(love, trace, capsys):
     scores = trace.scores[1].clone()
     scores[2] += 0.0001
-    with pytest.raises(AssertionError, match="scores, row love, column machine: computed 1.6889.., the document prints 1.6888"):
+    with pytest.raises(
+        AssertionError, match="scores, row love, column machine: computed 1.6889.., the document prints 1.6888"
+    ):
         prove(love, "scores", scores, row="love")
     assert capsys.readouterr().out == ""
 

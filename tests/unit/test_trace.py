@@ -42,8 +42,19 @@ def test_a_trace_with_biases_is_the_multi_head_layer():
     layer = MultiHeadAttention(12, 3).double()
     (X,) = matrices((5, 12))
     maps = {"Q": layer.w_q, "K": layer.w_k, "V": layer.w_v, "O": layer.w_o}
-    given = {"X": X} | {f"W_{role}": m.weight.T for role, m in maps.items()} | {f"b_{r}": m.bias for r, m in maps.items()}
+    given = (
+        {"X": X} | {f"W_{role}": m.weight.T for role, m in maps.items()} | {f"b_{r}": m.bias for r, m in maps.items()}
+    )
     assert_close(trace_from(given, num_heads=3).output, layer(X[None]).hidden_states[0])
+
+
+def test_a_batch_of_masks_needs_no_head_axis_where_there_is_none():
+    X, W_Q, W_K, W_V = matrices((2, 5, 3), (3, 2), (3, 2), (3, 7))
+    mask = torch.ones(5, 5, dtype=torch.bool).tril() & (torch.arange(5) != torch.tensor([[[3]], [[4]]]))  # [B, T, S]
+    trace = trace_attention(X, W_Q, W_K, W_V, mask=mask)
+    assert trace.weights.shape == (2, 5, 5) and trace.output.shape == (2, 5, 7)
+    for b in range(2):
+        assert_close(trace.output[b], trace_attention(X[b], W_Q, W_K, W_V, mask=mask[b]).output)
 
 
 def test_it_starts_from_whatever_stage_is_given():
@@ -73,8 +84,44 @@ def test_without_softmax_the_masked_scores_weigh():
 @pytest.mark.parametrize(
     ("given", "settings", "says"),
     [
+        ({"X": [[1.0]]}, {}, "X must be a tensor, got list"),
+        ({"X": torch.ones(2, 3, dtype=torch.int64)}, {}, "X must be a float tensor, got torch.int64"),
+        (
+            {"X": torch.ones(2, 3), "W_Q": torch.ones(3, 4, dtype=F64)},
+            {},
+            "W_Q must have the dtype of X, torch.float32",
+        ),
+        ({"scores": torch.ones(2, 2)}, {"scale": 1.0, "mask": torch.ones(2, 2)}, "mask must be a bool tensor"),
+        ({}, {"num_heads": 2.0}, "num_heads must be an integer, got 2.0"),
+        ({}, {"is_causal": "no"}, "is_causal must be True or False"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_named(given, settings, says):
+    with pytest.raises(TypeError, match=says):
+        trace_from(given, **settings)
+
+
+@pytest.mark.parametrize(
+    ("given", "settings", "says"),
+    [
         ({"W_X": torch.ones(1)}, {}, r"unknown names \['W_X'\]"),
         ({"X": torch.ones(2, 3), "W_Q": torch.ones(2, 3)}, {}, r"W_Q of shape \[2, 3\] does not fit X .* needs 3 rows"),
+        ({"Q": torch.ones(4, 5, 3)}, {"num_heads": 2}, r"Q must have 2 heads on axis -3, got shape \[4, 5, 3\]"),
+        ({"Q": torch.ones(5, 3)}, {"num_heads": 2}, r"Q must have at least 3 axes here, got shape \[5, 3\]"),
+        ({"X": torch.ones(2, 3), "b_Q": torch.ones(4)}, {}, "b_Q is given without W_Q"),
+        (
+            {"X": torch.ones(2, 3), "W_Q": torch.ones(3, 4), "b_Q": torch.ones(5)},
+            {},
+            r"b_Q must be \[4\], got shape \[5\]",
+        ),
+        ({"X": torch.ones(2, 3), "W_K": torch.ones(2, 3)}, {}, "W_K of shape .* does not fit X of shape"),
+        ({"scores": torch.ones(2, 2)}, {"scale": 1.0, "softcap": 0.0}, "softcap must be above 0"),
+        (
+            {"scores": torch.ones(2, 2)},
+            {"scale": 1.0, "mask": torch.ones(3, 3).bool()},
+            "mask of shape .* does not broadcast",
+        ),
+        ({"Q": torch.ones(2, 3), "K": torch.ones(2, 2, 3)}, {}, "batch axes"),
         ({"X": torch.ones(2, 3), "W_Q": torch.ones(3, 4)}, {"num_heads": 3}, "num_heads = 3 must divide the width 4"),
         ({}, {"num_heads": 4, "num_kv_heads": 3}, "num_kv_heads = 3 must divide num_heads = 4"),
         ({"Q": torch.ones(2, 3), "K": torch.ones(2, 4)}, {}, "must share Dk"),

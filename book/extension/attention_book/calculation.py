@@ -69,7 +69,9 @@ def correct(example: Any, stage: str, row: str, values: list[str]) -> list[str]:
         for wrong, right in zip(erratum.printed, erratum.right, strict=True):
             column = right.place.column
             values[column] = right.text
-            notes.append(f"The {WORDS[stage]} of {example.key_tokens[column]} had been printed as {wrong.text}. Rounded rightly it is {right.text}.")
+            notes.append(
+                f"The {WORDS[stage]} of {example.key_tokens[column]} had been printed as {wrong.text}. Rounded rightly it is {right.text}."
+            )
     return notes
 
 
@@ -83,7 +85,7 @@ def draw(example: Any, row: str) -> str:
     widest = max(map(float, weights))
     body = "".join(
         f'<tr><th scope="row">{escape(token)}</th><td>{score}</td><td>{scaled}</td>'
-        f'<td>{bar(float(weight) / widest)}{weight}</td>{cells(value)}</tr>'
+        f"<td>{bar(float(weight) / widest)}{weight}</td>{cells(value)}</tr>"
         for token, score, scaled, weight, value in zip(example.key_tokens, *columns, values, strict=True)
     )
     return (

@@ -42,7 +42,9 @@ def errata_sentence(errata: int) -> str:
     if errata == 0:
         return "All of them were right."
     wrong = in_words(errata).capitalize()
-    return f"{wrong} of them had been printed wrongly; the book shows {'it' if errata == 1 else 'them'}, with the reason."
+    return (
+        f"{wrong} of them had been printed wrongly; the book shows {'it' if errata == 1 else 'them'}, with the reason."
+    )
 
 
 def python_needed(pyproject: Path) -> str:

@@ -10,7 +10,15 @@ from sphinx.errors import ConfigError
 
 URL = "BOOK_REPOSITORY_URL"
 BRANCH = "BOOK_REPOSITORY_BRANCH"
-KEYS = ("repository_url", "repository_branch", "launch_buttons", "use_repository_button", "use_issues_button", "use_edit_page_button", "path_to_docs")
+KEYS = (
+    "repository_url",
+    "repository_branch",
+    "launch_buttons",
+    "use_repository_button",
+    "use_issues_button",
+    "use_edit_page_button",
+    "path_to_docs",
+)
 
 
 def address() -> tuple[str, str] | None:
