@@ -7,14 +7,15 @@ of the same page, unless it names something instead of claiming it:
 * it is the text of a link, and part of its address: [Python 3.11](https://docs.python.org/3.11/);
 * it is a place in a source: section 3.2, table 1.1.
 
-Its sign does not matter. Code in backticks, in fences and in formulas counts like any other text; addresses do not.
+A run of decimals, [0.893, 0.930, 0.818] or 0.17 and 0.25, must be printed as that run, so that no digit of a vector can turn into
+one that another cell prints. Its sign does not matter. Code in backticks, in fences and in formulas counts like any other text; addresses do not.
 """
 
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from .pages import code_cells, printed_texts, prose
+from .pages import Line, code_cells, printed_texts, prose
 
 SEPARATOR = r"(?:\\,|\{,\}|_|[\u2009\u202f])"  # between groups of digits, in LaTeX, Python and typography
 DECIMAL = re.compile(
@@ -29,6 +30,7 @@ ADDRESS = re.compile(r"https?://[^\s)>\]|`\"']+|(?<=\]\()[^\s)]+")
 PLACE = re.compile(
     r"(?:\b(?:section|chapter|appendix|figure|fig\.|table|equation|eq\.|algorithm|theorem)s?|§)[\s~]*$", re.IGNORECASE
 )
+BETWEEN = re.compile(r"\s*(?:,|;|and|,\s*and)?\s*[-\u2212+]?")  # what may stand between the decimals of a run
 SOURCE = re.compile(r"https?://|\{cite")
 HEADING = re.compile(r" {0,3}(#{1,6})\s+(\S.*)")
 
@@ -43,15 +45,14 @@ def decimals(text: str) -> list[str]:
     return [re.sub(SEPARATOR, "", match[0]) for match in DECIMAL.finditer(text)]
 
 
-def printed_decimals(notebooks: Iterable[Path]) -> set[str]:
-    """The decimals that the cells of these notebooks print. Markup around them is not print."""
-    return {
-        number
+def printed_decimals(notebooks: Iterable[Path]) -> list[list[str]]:
+    """The decimals that the cells of these notebooks print, a list for each output. Markup around them is not print."""
+    return [
+        decimals(re.sub(r"<style.*?</style>|<[^<>]*>", " ", text, flags=re.DOTALL))
         for path in notebooks
         for _, cell in code_cells(path)
         for text in printed_texts(cell.outputs)
-        for number in decimals(re.sub(r"<style.*?</style>|<[^<>]*>", " ", text, flags=re.DOTALL))
-    }
+    ]
 
 
 def unproved_decimals(path: Path, proofs: Iterable[Path] | None = None) -> list[str]:
@@ -60,19 +61,37 @@ def unproved_decimals(path: Path, proofs: Iterable[Path] | None = None) -> list[
         proofs = [path] if path.suffix == ".ipynb" else []
     printed = printed_decimals(proofs)
     where = " of this page" if path.suffix == ".ipynb" else ""
-    faults = []
-    for line in prose(path):
-        if not line.fenced and line.text.lstrip().startswith("|") and SOURCE.search(line.text):
+    return [
+        f"{line.place}: printed by no cell{where}: {', '.join(unproved)}: {line.text.strip()}"
+        for line in prose(path)
+        if (unproved := unprinted(claims(line), printed))
+    ]
+
+
+def claims(line: Line) -> str:
+    """What of a line must be proved: not a row of a table with its source, not an address, not what an address says."""
+    if not line.fenced and line.text.lstrip().startswith("|") and SOURCE.search(line.text):
+        return ""
+    return ADDRESS.sub(" ", LINK.sub(without_what_the_address_says, line.text))
+
+
+def unprinted(text: str, printed: list[list[str]]) -> list[str]:
+    """The decimals in `text` that stand in none of the printed lists, and the runs that stand in none of them as runs."""
+    runs, end = [], None
+    for match in DECIMAL.finditer(text):
+        if PLACE.search(text[: match.start()]):
             continue
-        text = ADDRESS.sub(" ", LINK.sub(without_what_the_address_says, line.text))
-        found = {
-            re.sub(SEPARATOR, "", match[0]): None
-            for match in DECIMAL.finditer(text)
-            if not PLACE.search(text[: match.start()])
-        }
-        if unproved := [number for number in found if number not in printed]:
-            faults.append(f"{line.place}: printed by no cell{where}: {', '.join(unproved)}: {line.text.strip()}")
-    return faults
+        if end is None or not BETWEEN.fullmatch(text[end : match.start()]):
+            runs.append([])
+        runs[-1].append(re.sub(SEPARATOR, "", match[0]))
+        end = match.end()
+    faults = []
+    for run in runs:
+        if any(run == numbers[i : i + len(run)] for numbers in printed for i in range(len(numbers))):
+            continue
+        alone = [number for number in run if not any(number in numbers for numbers in printed)]
+        faults += alone or [f"{' '.join(run)} in a row"]
+    return list(dict.fromkeys(faults))
 
 
 def without_what_the_address_says(link: re.Match) -> str:
