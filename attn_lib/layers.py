@@ -35,7 +35,14 @@ def split_heads(projected: Tensor, num_heads: int) -> Tensor:
 
 
 def merge_heads(heads: Tensor) -> Tensor:
-    """``[..., H, T, Dv]`` to ``[..., T, H * Dv]``: the concatenation, the inverse of :func:`split_heads`."""
+    """``[..., H, T, Dv]`` to ``[..., T, H * Dv]``: the concatenation, the inverse of :func:`split_heads`.
+
+    Raises:
+        TypeError: heads that are no tensor.
+        ValueError: fewer than three axes.
+    """
+    require_tensor("heads", heads)
+    require(heads.dim() >= 3, f"heads must be [..., H, T, Dv], got {shape_of(heads)}")
     return heads.transpose(-3, -2).flatten(-2)
 
 

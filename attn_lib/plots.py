@@ -97,6 +97,9 @@ def plot_weights(
 
     Returns:
         The figure.
+
+    Raises:
+        ValueError: weights of another shape, names that are too many or too few.
     """
     key_tokens = query_tokens if key_tokens is None else key_tokens
     several = _array(weights) if isinstance(weights, Tensor) else np.stack([_array(one) for one in weights])
@@ -138,6 +141,9 @@ def plot_projections(
         tokens: name of the source to the names of its rows.
         title: the finding, in a few words.
         digits: decimals in the cells.
+
+    Raises:
+        ValueError: a product whose shapes do not fit, or names that are too many or too few.
     """
     for role, (name, W, result) in projections.items():
         _check_names(f"tokens[{name!r}]", tokens[name], len(sources[name]))
@@ -181,6 +187,9 @@ def plot_steps(stages: Mapping[str, Tensor], key_tokens: Sequence[str], *, title
         key_tokens: S names.
         title: the finding, in a few words.
         digits: decimals at the bars.
+
+    Raises:
+        ValueError: names that are too many or too few.
     """
     for name, row in stages.items():
         _check_names("key_tokens", key_tokens, len(row), f"stages[{name!r}]")
@@ -214,6 +223,9 @@ def plot_blend(weights: Tensor, value: Tensor, key_tokens: Sequence[str], *, tit
         key_tokens: S names.
         title: the finding, in a few words.
         digits: decimals of the sums.
+
+    Raises:
+        ValueError: negative values, shapes that do not fit, names that are too many or too few.
     """
     require(weights.shape == value.shape[:1], f"weights {shape_of(weights)} must be [S] for value {shape_of(value)}")
     require(bool((value >= 0).all()), "value must not be negative: a stack of bars cannot show a subtraction")
@@ -255,6 +267,9 @@ def plot_output_map(heads: Tensor, W_O: Tensor, output: Tensor, *, title: str) -
         W_O: ``[H * Dv, D]``.
         output: ``[D]``.
         title: the finding, in a few words.
+
+    Raises:
+        ValueError: shapes that do not fit together.
     """
     require(
         W_O.shape == (heads.numel(), *output.shape),

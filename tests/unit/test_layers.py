@@ -229,6 +229,7 @@ X, C = torch.zeros(B, T, D), torch.zeros(B, S, DC)
         ),
         (lambda: MultiQueryAttention.from_torch(nn.MultiheadAttention(4, 2)), ValueError, "MultiQueryAttention shares"),
         (lambda: split_heads(X, 5), ValueError, "num_heads = 5 must divide the width 12"),
+        (lambda: merge_heads(X[0]), ValueError, r"heads must be \[..., H, T, Dv\], got \[5, 12\]"),
         (lambda: MultiHeadAttention.from_torch(nn.Linear(2, 2)), TypeError, "got Linear"),
         (
             lambda: MultiHeadAttention.from_torch(nn.MultiheadAttention(4, 2, add_zero_attn=True)),
