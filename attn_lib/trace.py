@@ -38,6 +38,7 @@ class AttentionTrace:
 
 
 STAGES = tuple(field.name for field in fields(AttentionTrace))
+INGREDIENTS = ("X", "context", "W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")
 
 
 def trace_attention(
@@ -126,19 +127,7 @@ def trace_from(
         TypeError: as :func:`trace_attention`.
         ValueError: an unknown name, shapes that do not fit, heads that do not divide.
     """
-    for role in "QKVO":
-        require(
-            f"b_{role}" not in given or f"W_{role}" in given, f"b_{role} is given without W_{role}, to which it belongs"
-        )
-    known = {"X", "context", "W_O", "b_O"} | {f"{kind}_{role}" for kind in "Wb" for role in "QKV"} | set(STAGES)
-    unknown = sorted(set(given) - known)
-    require(not unknown, f"given has unknown names {unknown}; known are {sorted(known)}")
-    for name, tensor in given.items():
-        require_tensor(name, tensor)
-        if not tensor.is_floating_point():
-            raise TypeError(f"{name} must be a float tensor, got {tensor.dtype}")
-        least = 1 if name in ("b_Q", "b_K", "b_V", "b_O") else 2 if num_heads is None or name not in STAGES[:-2] else 3
-        require(tensor.dim() >= least, f"{name} must have at least {least} axes here, got shape {shape_of(tensor)}")
+    _check_given(given, num_heads)
     check_choices(is_causal, window, scale, softcap)
     require_bool("softmax", softmax)
     H = 1 if num_heads is None else num_heads
@@ -185,6 +174,23 @@ def trace_from(
     return AttentionTrace(*stages, concatenated, output)
 
 
+def _check_given(given: Mapping[str, Tensor], num_heads: int | None) -> None:
+    unknown = sorted(set(given) - {*INGREDIENTS, *STAGES})
+    require(not unknown, f"given has unknown names {unknown}; known are {sorted((*INGREDIENTS, *STAGES))}")
+    per_head = STAGES[:-2] if num_heads is not None else ()
+    for name, tensor in given.items():
+        require_tensor(name, tensor)
+        if not tensor.is_floating_point():
+            raise TypeError(f"{name} must be a float tensor, got {tensor.dtype}")
+        least = 1 if name.startswith("b_") else 3 if name in per_head else 2
+        require(tensor.dim() >= least, f"{name} must have at least {least} axes here, got shape {shape_of(tensor)}")
+    for name in [name for name in given if name.startswith("b_")]:
+        W = f"W_{name[2:]}"
+        require(W in given, f"{name} is given without {W}, to which it belongs")
+        width = shape_of(given[W])[-1:]
+        require(shape_of(given[name]) == width, f"{name} must be {width} to go with {W}, got {shape_of(given[name])}")
+
+
 def _when(step, *tensors: Tensor | None, **settings) -> Tensor | None:
     """Apply a step when every tensor that it needs is there."""
     return None if any(tensor is None for tensor in tensors) else step(*tensors, **settings)
@@ -200,10 +206,7 @@ def _linear(source_name: str, source: Tensor, role: str, given: Mapping[str, Ten
     )
     if source.dtype != W.dtype:
         raise TypeError(f"W_{role} must have the dtype of {source_name}, {source.dtype}, got {W.dtype}")
-    if b is None:
-        return source @ W
-    require(b.shape == W.shape[1:], f"b_{role} must be [{W.shape[1]}], got shape {shape_of(b)}")
-    return source @ W + b
+    return source @ W if b is None else source @ W + b
 
 
 def _project(given: Mapping[str, Tensor], role: str, source: Tensor | None, heads: int) -> Tensor | None:

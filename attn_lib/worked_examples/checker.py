@@ -158,8 +158,7 @@ def check_example(example: WorkedExample) -> Report:
     Args:
         example: from :func:`attn_lib.worked_examples.load_example`.
     """
-    # An erratum excuses the very number that it quotes, where it differs from the one that it calls right.
-    excused = {number for erratum in example.errata for number, right in _pairs(erratum) if number.text != right.text}
+    excused = example.corrections  # an erratum excuses the very number that it quotes
     rows: list[Row] = []
     seen: dict[str, list[Number]] = {"right": [], "wrong": [], "erratum": []}
     for entry in sorted(example.printed, key=lambda entry: stage_order(entry.place.stage)):
@@ -182,10 +181,6 @@ def check_example(example: WorkedExample) -> Report:
     )
 
 
-def _pairs(erratum: Erratum) -> list[tuple[Number, Number]]:
-    return list(zip(erratum.printed, erratum.right, strict=True))
-
-
 def _compare(example: WorkedExample, number: Number, excused: bool) -> Finding:
     value = example.value(number.place)
     status = "right" if agrees(number.text, value) else "erratum" if excused else "wrong"
@@ -202,7 +197,7 @@ def _off(number: Number, value: float) -> str:
 def _check_erratum(example: WorkedExample, erratum: Erratum) -> Finding:
     place = example.words(erratum.place)
     stands = {number for entry in example.printed for number in entry.numbers}
-    for number, right in _pairs(erratum):
+    for number, right in erratum.pairs:
         value, where = example.value(number.place), example.words(number.place)
         reason = None
         if number not in stands:
@@ -214,7 +209,7 @@ def _check_erratum(example: WorkedExample, erratum: Erratum) -> Finding:
         if reason:
             says = f"erratum {where}: no longer holds, {reason}"
             return Finding(where, number.text, rounded(value, right.text), "wrong", says)
-    off = [(number, right) for number, right in _pairs(erratum) if number.text != right.text]
+    off = [(number, right) for number, right in erratum.pairs if number.text != right.text]
     says = [f"{example.words(number.place)}: {_off(number, example.value(number.place))}" for number, _ in off]
     printed, right = (" ".join(number.text for number in numbers) for numbers in zip(*off, strict=True))
     return Finding(place, printed, right, "right", f"erratum {'; '.join(says)}")

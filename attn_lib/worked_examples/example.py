@@ -60,6 +60,11 @@ class Erratum:
     right: tuple[Number, ...]
     why: str
 
+    @property
+    def pairs(self) -> list[tuple[Number, Number]]:
+        """Each printed number with the one that is right there."""
+        return list(zip(self.printed, self.right, strict=True))
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -146,6 +151,12 @@ class WorkedExample:
         """Every printed number, in the order of the calculation."""
         found = [number for entry in self.printed for number in entry.numbers]
         return sorted(found, key=lambda number: stage_order(number.place.stage))
+
+    @property
+    def corrections(self) -> dict[Number, Number]:
+        """Each printed number that an erratum calls wrong, with the one that it calls right."""
+        pairs = [pair for erratum in self.errata for pair in erratum.pairs]
+        return {printed: right for printed, right in pairs if printed.text != right.text}
 
     def value(self, place: Place, trace: AttentionTrace | None = None) -> float:
         """The float64 value of one element, in the exact trace or in another."""

@@ -243,11 +243,6 @@ def _check_sizes(example: WorkedExample) -> None:
     size = (example.settings["num_heads"] or 1) * rows * max(rows, columns)
     if size > MAX_STAGE:
         raise Fault(f"could lead to {size} numbers in a stage; at most {MAX_STAGE} would fit", ("given",))
-    for role in "QKVO":
-        W, b = example.given.get(f"W_{role}"), example.given.get(f"b_{role}")
-        if b is not None and (W is None or len(b) != W.shape[-1]):
-            came = f"b_{role} is of shape {shape_of(b)}, W_{role} " + ("missing" if W is None else f"of {shape_of(W)}")
-            raise Fault(f"{came}; one number a column would fit", ("given", f"b_{role}"))
     try:
         example.trace()
     except ValueError as error:

@@ -36,13 +36,12 @@ def prove(
         len(numbers) == len(values),
         f"computed has shape {shape_of(torch.as_tensor(computed))}, the document prints {len(numbers)} numbers here",
     )
-    right_texts = {p: r.text for e in example.errata for p, r in zip(e.printed, e.right, strict=True)}
-    notes = []
+    corrections, notes = example.corrections, []
     for number, value in zip(numbers, values, strict=True):
         place = example.words(number.place)
         if agrees(number.text, value):
             continue
-        right = right_texts.get(number, number.text)
+        right = corrections.get(number, number).text
         if not agrees(right, value):
             raise AssertionError(
                 f"{place}: computed {rounded(value, number.text, more=2)}, the document prints {number.text}"

@@ -74,9 +74,8 @@ class GuardedCell(IPyNbCell):
 
     def compare_outputs(self, test, ref, skip_compare=None):
         same = super().compare_outputs(test, ref, skip_compare)
-        if (
-            not same and len(self.comparison_traceback) == 1
-        ):  # nbval names the kinds that are new or missing, and stops there
+        # nbval names the kinds of output that are new or missing, and stops there.
+        if not same and len(self.comparison_traceback) == 1:
             for words, outputs in (("stored (expected)", ref), ("printed now (got)", test)):
                 self.comparison_traceback.append(f"  {words}: {''.join(printed_texts(outputs)) or 'nothing'}")
         return same

@@ -112,7 +112,7 @@ def test_what_is_of_the_wrong_kind_is_named(given, settings, says):
         (
             {"X": torch.ones(2, 3), "W_Q": torch.ones(3, 4), "b_Q": torch.ones(5)},
             {},
-            r"b_Q must be \[4\], got shape \[5\]",
+            r"b_Q must be \[4\] to go with W_Q, got \[5\]",
         ),
         ({"X": torch.ones(2, 3), "W_K": torch.ones(2, 3)}, {}, "W_K of shape .* does not fit X of shape"),
         ({"scores": torch.ones(2, 2)}, {"scale": 1.0, "softcap": 0.0}, "softcap must be above 0"),

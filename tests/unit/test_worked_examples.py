@@ -53,6 +53,7 @@ def check(write):
 # The rounding rule
 
 
+@settings(deadline=None)
 @given(st.floats(-1e3, 1e3), st.integers(0, 9))
 def test_a_value_rounded_to_any_digits_agrees_and_its_neighbours_do_not(value, digits):
     unit = Decimal(1).scaleb(-digits)
@@ -68,6 +69,7 @@ def test_a_value_rounded_to_any_digits_agrees_and_its_neighbours_do_not(value, d
     assert not agrees(f"{nearest - unit:f}", value)
 
 
+@settings(deadline=None)
 @given(st.floats(1e-300, 1e300), st.integers(1, 14))
 def test_significant_digits(value, digits):
     text = f"{value:.{digits - 1}e}"
@@ -77,6 +79,7 @@ def test_significant_digits(value, digits):
     assert not agrees(f"{changed}e{exponent}", value)
 
 
+@settings(deadline=None)
 @given(st.integers(-(10**6), 10**6), st.integers(0, 6))
 @example(892, 3)
 def test_a_tie_may_go_either_way_and_float64_noise_may_not_decide_it(n, digits):

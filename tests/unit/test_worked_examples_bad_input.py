@@ -123,7 +123,7 @@ BAD = {
         HEAD + "given: {Q: [[[1]], [[2]]]}\nsettings: {heads: 3}\nclaims: [{stage: Q, row: 0, head: 0, sum: 3}]",
         ":3: given.Q: Q is of shape [2, 1, 1], heads 3; queries, [T, Dk], or a matrix a head would fit",
     ),
-    "bias": (swap("settings:\n", "  b_Q: [1]\nsettings:\n"), ":26: given.b_Q: b_Q is of shape [1], W_Q of [2, 2]; one"),
+    "bias": (swap("settings:\n", "  b_Q: [1]\nsettings:\n"), ":26: given.b_Q: b_Q must be [2] to go with W_Q, got [1]"),
     "tokens": (
         swap("love, machine, learning]\n\ngiven", "love]\n\ngiven"),
         ":11: given.X: X of shape [4, 2] has 4 queries, tok",
