@@ -22,6 +22,18 @@ def check_answer(answer, expected, *, digits: int = 3, hints: Sequence[tuple[obj
         digits: decimals that the exercise asks for; a number is right when it is off by no more than
             half a unit of that digit, so that rounded and unrounded answers both pass.
         hints: pairs of a wrong value and what it comes from, printed when the answer is that value.
+
+    Returns:
+        Nothing; the verdict is printed, in one line, and never gives the answer away. No answer raises an error.
+
+    >>> check_answer(..., 0.25)
+    Not answered yet: replace the dots, then run both cells.
+    >>> check_answer([0.5, 0.25], [0.25, 0.25])
+    Not yet: 1 of 2 entries are off, the first at [0].
+    >>> check_answer(0.5, 0.25, hints=[(0.5, "there are four keys, not two.")])
+    Not yet: there are four keys, not two.
+    >>> check_answer(0.893, 0.89327)
+    Right.
     """
     print(_verdict(answer, expected, digits, hints))
 

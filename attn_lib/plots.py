@@ -100,6 +100,10 @@ def plot_weights(
 
     Raises:
         ValueError: weights of another shape, names that are too many or too few.
+
+    >>> figure = plot_weights(torch.eye(2), ["a", "b"], title="itself alone")
+    >>> [text.get_text() for text in figure.axes[0].texts][:4]  # in the cells
+    ['1.00', '0.00', '0.00', '1.00']
     """
     key_tokens = query_tokens if key_tokens is None else key_tokens
     several = _array(weights) if isinstance(weights, Tensor) else np.stack([_array(one) for one in weights])
@@ -136,11 +140,14 @@ def plot_projections(
     """Each projection as one line of arithmetic: source times matrix gives Q, K or V.
 
     Args:
-        sources: name to matrix, the sequences that are projected, e.g. ``{"X": X}``.
+        sources: name to matrix ``[T, D]``, the sequences that are projected, e.g. ``{"X": X}``.
         projections: role ("query", "key", "value") to (name of the source, matrix W, result).
         tokens: name of the source to the names of its rows.
         title: the finding, in a few words.
         digits: decimals in the cells.
+
+    Returns:
+        The figure.
 
     Raises:
         ValueError: a product whose shapes do not fit, or names that are too many or too few.
@@ -188,6 +195,9 @@ def plot_steps(stages: Mapping[str, Tensor], key_tokens: Sequence[str], *, title
         title: the finding, in a few words.
         digits: decimals at the bars.
 
+    Returns:
+        The figure.
+
     Raises:
         ValueError: names that are too many or too few.
     """
@@ -223,6 +233,9 @@ def plot_blend(weights: Tensor, value: Tensor, key_tokens: Sequence[str], *, tit
         key_tokens: S names.
         title: the finding, in a few words.
         digits: decimals of the sums.
+
+    Returns:
+        The figure.
 
     Raises:
         ValueError: negative values, shapes that do not fit, names that are too many or too few.
@@ -268,6 +281,9 @@ def plot_output_map(heads: Tensor, W_O: Tensor, output: Tensor, *, title: str) -
         output: ``[D]``.
         title: the finding, in a few words.
 
+    Returns:
+        The figure.
+
     Raises:
         ValueError: shapes that do not fit together.
     """
@@ -299,6 +315,9 @@ def plot_owners(layouts: Mapping[str, Tensor], tokens: Sequence[str], *, title: 
         layouts: name to an integer matrix whose entry ``h * len(tokens) + t`` means head h, token t.
         tokens: names.
         title: the finding, in a few words.
+
+    Returns:
+        The figure.
     """
     heights = [len(layout) + 1.5 for layout in layouts.values()]
     with _house_style():

@@ -12,7 +12,7 @@ from torch import Tensor
 from attn_lib.attention import check_choices, check_mask_and_bias
 from attn_lib.errors import require, require_bool, require_integer, require_tensor, shape_of
 from attn_lib.layers import merge_heads, split_heads
-from attn_lib.masks import join_masks
+from attn_lib.masks import VisibleKeys
 from attn_lib.reference import dot_products, mask_scores, scale_scores, softmax_rows, weighted_sum
 
 
@@ -23,18 +23,36 @@ class AttentionTrace:
     With ``num_heads=None`` (one head, as by hand) no tensor has a head axis; with a number, the
     stages from Q to head_outputs have one in front of the positions. A stage that could not be
     computed from what was given is None.
+
+    Attributes:
+        Q: ``[..., T, Dk]`` or ``[..., H, T, Dk]``.
+        K: ``[..., S, Dk]`` or ``[..., Hkv, S, Dk]``.
+        V: ``[..., S, Dv]`` or ``[..., Hkv, S, Dv]``.
+        scores: ``[..., T, S]`` or ``[..., H, T, S]``, the dot products.
+        scaled_scores: the same shape; times the scale, then the softcap.
+        masked_scores: the same shape; plus the bias, -inf where nothing may be seen.
+        weights: the same shape; after the softmax.
+        head_outputs: ``[..., T, Dv]`` or ``[..., H, T, Dv]``.
+        concatenated: ``[..., T, H * Dv]``.
+        output: ``[..., T, D]``, times W_O, or the concatenation itself without one.
+
+    Source:
+        Vaswani et al. 2017, sections 3.2.1 and 3.2.2.
+
+    In PyTorch:
+        No layer returns what lies between its input and its weights.
     """
 
-    Q: Tensor | None  # [..., T, Dk]      or [..., H, T, Dk]
-    K: Tensor | None  # [..., S, Dk]      or [..., Hkv, S, Dk]
-    V: Tensor | None  # [..., S, Dv]      or [..., Hkv, S, Dv]
-    scores: Tensor | None  # [..., T, S]  or [..., H, T, S]: dot products
-    scaled_scores: Tensor | None  # the same shape: times the scale, then the softcap
-    masked_scores: Tensor | None  # the same shape: plus the bias, -inf where nothing may be seen
-    weights: Tensor | None  # the same shape: after the softmax
-    head_outputs: Tensor | None  # [..., T, Dv]  or [..., H, T, Dv]
-    concatenated: Tensor | None  # [..., T, H * Dv]
-    output: Tensor | None  # [..., T, D]: times W_O, or the concatenation itself without one
+    Q: Tensor | None
+    K: Tensor | None
+    V: Tensor | None
+    scores: Tensor | None
+    scaled_scores: Tensor | None
+    masked_scores: Tensor | None
+    weights: Tensor | None
+    head_outputs: Tensor | None
+    concatenated: Tensor | None
+    output: Tensor | None
 
 
 STAGES = tuple(field.name for field in fields(AttentionTrace))
@@ -70,18 +88,35 @@ def trace_attention(
         W_O: ``[H * Dv, D]``; without it the output is the concatenation.
         num_heads: None for one head without a head axis, or H.
         num_kv_heads: Hkv; H when left out.
-        mask, bias: as in :func:`attn_lib.attention`; with ``num_heads=None`` they broadcast to
+        mask: as in :func:`attention`; with ``num_heads=None`` it broadcasts to
             ``[..., T, S]``, since there is no head axis.
-        is_causal, window, scale, softcap: as in :func:`attn_lib.attention`.
+        bias: likewise.
+        is_causal: as in :func:`attention`.
+        window: as in :func:`attention`.
+        scale: as in :func:`attention`.
+        softcap: as in :func:`attention`.
 
     Returns:
-        The :class:`AttentionTrace`. Computed in the dtype of X: hand in float64 for hand calculations.
+        The :class:`AttentionTrace`, in the dtype of X; hand in float64 for hand calculations.
 
     Raises:
         TypeError: what is not a tensor of floats, a mask that is not boolean.
         ValueError: shapes that do not fit, heads that do not divide.
 
-    Source: Vaswani et al. 2017, sections 3.2.1 and 3.2.2.
+    Source:
+        Vaswani et al. 2017, sections 3.2.1 and 3.2.2.
+
+    In PyTorch:
+        No layer returns what lies between its input and its weights.
+
+    >>> X, same = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.eye(2)
+    >>> trace = trace_attention(X, same, same, same, scale=1.0, is_causal=True)
+    >>> trace.scores
+    tensor([[ 5., 11.],
+            [11., 25.]])
+    >>> trace.masked_scores
+    tensor([[ 5., -inf],
+            [11., 25.]])
     """
     given = {"X": X, "W_Q": W_Q, "W_K": W_K, "W_V": W_V}
     given |= {name: tensor for name, tensor in (("context", context), ("W_O", W_O)) if tensor is not None}
@@ -115,17 +150,30 @@ def trace_from(
 
     A stage that stands in ``given`` is taken as it is; any other is computed when its ingredients
     are there, and is None when they are not. A calculation that begins with posited head outputs
-    needs nothing before them.
+    needs nothing before them. The other arguments are those of :func:`trace_attention`.
 
     Args:
-        given: any of X, context, W_Q, W_K, W_V, W_O, b_Q, b_K, b_V, b_O, and of the stages
-            (:data:`STAGES`), with the shapes of :func:`trace_attention`.
+        given: any of X, context, W_Q, W_K, W_V, W_O, b_Q, b_K, b_V, b_O, and of the stages, under the
+            names and with the shapes of :class:`AttentionTrace` and :func:`trace_attention`.
         softmax: False leaves the masked scores as weights (a blocked one is 0).
-        the rest: as in :func:`trace_attention`.
+
+    Returns:
+        The :class:`AttentionTrace`, its output ``[..., T, D]`` where what is given leads there.
 
     Raises:
         TypeError: as :func:`trace_attention`.
         ValueError: an unknown name, shapes that do not fit, heads that do not divide.
+
+    Source:
+        Vaswani et al. 2017, sections 3.2.1 and 3.2.2.
+
+    In PyTorch:
+        Nothing can be started in the middle.
+
+    >>> heads = torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]])  # [H, T, Dv]
+    >>> trace = trace_from({"head_outputs": heads}, num_heads=2)
+    >>> trace.concatenated, trace.weights
+    (tensor([[1., 2., 3., 4.]]), None)
     """
     _check_given(given, num_heads)
     check_choices(is_causal, window, scale, softcap)
@@ -228,8 +276,8 @@ def _dot_products(Q: Tensor, K: Tensor) -> Tensor:
 def _mask(scores: Tensor, *, mask: Tensor | None, bias: Tensor | None, is_causal: bool, window: int | None) -> Tensor:
     T, S = scores.shape[-2:]
     check_mask_and_bias(mask, bias, shape_of(scores), scores.device)
-    allowed = join_masks(mask, T, S, is_causal=is_causal, window=window, device=scores.device)
-    return mask_scores(scores, allowed, bias)
+    visible = VisibleKeys(T, S, mask, is_causal, window, scores.device)
+    return mask_scores(scores, visible.block(), bias)
 
 
 def _without_softmax(scores: Tensor) -> Tensor:

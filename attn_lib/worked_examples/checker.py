@@ -42,7 +42,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class Row:
-    """One printed row of one stage."""
+    """One printed row of one stage.
+
+    Attributes:
+        stage: its name.
+        place: the row, and head, in words.
+        findings: a :class:`Finding` for each number.
+    """
 
     stage: str
     place: str
@@ -67,12 +73,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """What the checker found in one example.
+    """What the checker found in one example. Printed, it is a table and the verdict.
 
     Attributes:
-        name, title: the example's.
-        rows: the printed rows, stage by stage.
-        errata, claims: what became of each.
+        name: the example's.
+        title: the example's.
+        rows: the printed rows (:class:`Row`), stage by stage.
+        errata: what became of each erratum (:class:`Finding`).
+        claims: what became of each claim (:class:`Finding`).
         given: how many numbers are given.
         usual_mistake: what explains the first wrong number, or the first erratum where no number is wrong; or None.
     """
@@ -92,7 +100,7 @@ class Report:
 
     @property
     def wrong(self) -> list[Finding]:
-        """All that is not right: numbers in the order of the calculation, then errata, then claims."""
+        """All that is not right, numbers in the order of the calculation first, then errata, then claims."""
         numbers = [finding for row in self.rows for finding in row.findings]
         return [finding for finding in (*numbers, *self.errata, *self.claims) if finding.status == "wrong"]
 
@@ -143,7 +151,11 @@ class Report:
         return f"{self.table}\n{self.line}"
 
     def assert_right(self) -> None:
-        """Raise AssertionError with the verdict unless everything is right."""
+        """Do nothing if everything is right.
+
+        Raises:
+            AssertionError: something is wrong; the message is the verdict in one line.
+        """
         if self.wrong:
             raise AssertionError(self.line)
 
@@ -156,7 +168,17 @@ def check_example(example: WorkedExample) -> Report:
     the number that it calls right is. There is no tolerance to widen.
 
     Args:
-        example: from :func:`attn_lib.worked_examples.load_example`.
+        example: from :func:`load_example` or :func:`load_builtin`.
+
+    Returns:
+        The :class:`Report`. What is wrong stands in it; nothing is raised (:meth:`Report.assert_right` does).
+
+    >>> from attn_lib.worked_examples import load_builtin
+    >>> report = check_example(load_builtin("self_attention_love"))
+    >>> report.verdict, report.first_wrong
+    ('right', None)
+    >>> [(erratum.printed, erratum.right) for erratum in report.errata]
+    [('0.3383', '0.3382')]
     """
     excused = example.corrections  # an erratum excuses the very number that it quotes
     rows: list[Row] = []

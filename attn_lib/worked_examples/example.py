@@ -21,7 +21,14 @@ KEY_ROWS = {"context", "K", "V"}
 
 @dataclass(frozen=True)
 class Place:
-    """A stage or a part of it, counted from 0; None stands for all of an axis, or for an axis that is not there."""
+    """A stage or a part of it, counted from 0; None stands for all of an axis, or for an axis that is not there.
+
+    Attributes:
+        stage: its name.
+        head: which head.
+        row: which query, or key of K and V.
+        column: which key of the scores and weights, else which number of the vector.
+    """
 
     stage: str
     head: int | None = None
@@ -36,7 +43,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Number:
-    """One printed number: the element that it states, and its digits."""
+    """One printed number.
+
+    Attributes:
+        place: the element that it states.
+        text: its digits.
+    """
 
     place: Place
     text: str
@@ -44,7 +56,13 @@ class Number:
 
 @dataclass(frozen=True)
 class Printed:
-    """A part of a stage as the document prints it."""
+    """A part of a stage as the document prints it.
+
+    Attributes:
+        place: which part.
+        values: nested lists of strings.
+        numbers: the same, a :class:`Number` each.
+    """
 
     place: Place
     values: Nested
@@ -53,7 +71,14 @@ class Printed:
 
 @dataclass(frozen=True)
 class Erratum:
-    """Numbers that the document prints wrongly, those that are right, and why, in words."""
+    """Numbers that the document prints wrongly, those that are right, and why.
+
+    Attributes:
+        place: which part of a stage.
+        printed: what stands in the document.
+        right: what should.
+        why: the reason, in words.
+    """
 
     place: Place
     printed: tuple[Number, ...]
@@ -71,11 +96,12 @@ class Claim:
     """What a document says about one row, as numbers.
 
     Attributes:
+        place: the row.
         kind: ``sum``, ``printed_sum``, ``rounded_sum``, ``order``, ``largest``, ``smallest``,
             ``difference`` or ``carried_on``.
         columns: the columns that it names, if any.
         texts: the numbers that it states, if any.
-        says: the claim in words, or "".
+        says: the claim in words, or ``""``.
     """
 
     place: Place
@@ -91,10 +117,24 @@ class WorkedExample:
 
     Attributes:
         name: the file, fit to be shown.
-        query_tokens, key_tokens: names of the positions, or () where the file names none.
-        given: float64 tensors, under the names of :func:`attn_lib.trace_from`.
+        title: the author's.
+        source: where it comes from.
+        note: what else there is to say, or ``""``.
+        query_tokens: names of the positions that ask, or () where the file names none.
+        key_tokens: names of the positions that answer, likewise.
+        given: float64 tensors, under the names and with the shapes of :func:`attn_lib.trace_from`.
         given_strings: the same as they stand in the file.
         settings: keyword arguments of :func:`attn_lib.trace_from`.
+        printed: what the document prints (:class:`Printed`).
+        errata: what it prints wrongly (:class:`Erratum`).
+        claims: what it says about its numbers (:class:`Claim`).
+
+    >>> from attn_lib.worked_examples import load_builtin
+    >>> example = load_builtin("self_attention_love")
+    >>> example.printed_values("output", "love")
+    ['0.8933', '0.9295', '0.8176']
+    >>> example.trace().output.shape
+    torch.Size([4, 3])
     """
 
     name: str
@@ -234,7 +274,7 @@ class WorkedExample:
         """What the document prints for a stage, or for a row or head of it, as strings.
 
         Args:
-            stage: one of :data:`attn_lib.trace.STAGES`, ``d_k``, or a name under ``given``.
+            stage: a name of :class:`attn_lib.AttentionTrace`, ``d_k``, or a name under ``given``.
             row: a token, or a row counted from 0.
             head: a head counted from 0.
             printing: which printing, where the document prints the same part more than once.

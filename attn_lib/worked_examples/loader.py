@@ -45,7 +45,11 @@ class ExampleError(ValueError):
 
 
 def builtin_examples() -> list[Path]:
-    """The files of this package: every calculation that the source documents print."""
+    """The files of this package: every calculation that the source documents print.
+
+    >>> [path.stem for path in builtin_examples() if "love" in path.stem]
+    ['multi_head_love', 'self_attention_love']
+    """
     return sorted(HERE.glob("*.yml"))
 
 
@@ -54,6 +58,9 @@ def load_builtin(name: str) -> WorkedExample:
 
     Raises:
         ValueError: there is none of that name; the message lists those that are there.
+
+    >>> load_builtin("self_attention_love").key_tokens
+    ('I', 'love', 'machine', 'learning')
     """
     paths = {path.stem: path for path in builtin_examples()}
     require(name in paths, f"name must be one of {sorted(paths)}, got {name!r}")
@@ -66,8 +73,17 @@ def load_example(path: str | os.PathLike) -> WorkedExample:
     Args:
         path: a YAML file of at most a megabyte, as ``schema.json`` in this package describes it.
 
+    Returns:
+        The :class:`WorkedExample`, its numbers not yet checked (:func:`check_example`).
+
     Raises:
         ExampleError: anything else, in one line: file, line and key, what came, what would fit.
+
+    >>> try:
+    ...     load_example("nothing.yml")
+    ... except ExampleError as error:
+    ...     print(error)
+    nothing.yml: cannot be read: No such file or directory; a YAML file would fit
     """
     # A file of this package goes by its name alone: where the package lies is nobody's business.
     name = shown(Path(path).name if Path(path).parent == HERE else os.fsdecode(path), limit=4096)

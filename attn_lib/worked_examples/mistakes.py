@@ -9,14 +9,20 @@ import torch
 from torch import Tensor
 
 from attn_lib.layers import merge_heads
-from attn_lib.masks import join_masks
+from attn_lib.masks import VisibleKeys
 from attn_lib.trace import AttentionTrace
 from attn_lib.worked_examples.example import Number, WorkedExample, stage_order
 from attn_lib.worked_examples.rounding import agrees
 
 
 def usual_mistakes(example: WorkedExample) -> Iterator[tuple[str, AttentionTrace]]:
-    """Each mistake that this example leaves room for: its name, and every stage of the wrong calculation."""
+    """Each mistake that this example leaves room for: its name, and every stage of the wrong calculation.
+
+    >>> from attn_lib.worked_examples import load_builtin
+    >>> mistakes = dict(usual_mistakes(load_builtin("self_attention_love")))
+    >>> mistakes["no scale"].weights.sum(dim=-1).round(decimals=4)  # wrong, and still 1
+    tensor([1., 1., 1., 1.], dtype=torch.float64)
+    """
     right, settings = example.trace(), example.settings
     if settings["scale"] != 1.0:
         yield "no scale", example.trace(scale=1.0)
@@ -89,7 +95,7 @@ def _allowed(example: WorkedExample) -> Tensor | None:
         return None
     settings = example.settings
     T, S = scores.shape[-2:]
-    return join_masks(settings["mask"], T, S, is_causal=settings["is_causal"], window=settings["window"])
+    return VisibleKeys(T, S, settings["mask"], settings["is_causal"], settings["window"]).block()
 
 
 def _view(heads: Tensor, merged: bool = False) -> Tensor:

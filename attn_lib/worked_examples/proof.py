@@ -21,14 +21,24 @@ def prove(
 
     Args:
         example: the worked example.
-        stage: which stage ``computed`` is: one of :data:`attn_lib.trace.STAGES`, or ``d_k``.
+        stage: which stage ``computed`` is: a name of :class:`attn_lib.AttentionTrace`, or ``d_k``.
         computed: the whole stage, or the row; float64 for hand calculations.
         row: a token, or a row counted from 0, where ``computed`` is that row alone.
         printing: which printing, where the document prints the same part more than once.
 
+    Returns:
+        Nothing; what agrees is printed.
+
     Raises:
         AssertionError: a number that differs, with its place, what was computed and what is printed.
         ValueError: the document does not print this, or not with as many numbers as ``computed`` has.
+
+    >>> from attn_lib.worked_examples import load_builtin
+    >>> love = torch.tensor([0.16879, 0.24721, 0.24568, 0.33824])
+    >>> prove(load_builtin("self_attention_love"), "weights", love, "love")
+    weights of love as printed, 3 of 4 right
+      0.1688  0.2472  0.2457  0.3383
+      erratum, weights, row love, column learning: printed 0.3383, right 0.3382
     """
     numbers = _printed_numbers(example, stage, row, printing)
     values = torch.as_tensor(computed).detach().double().flatten().tolist()

@@ -13,13 +13,21 @@ _CONTEXT = Context(prec=1200)
 
 
 def unit(text: str) -> float:
-    """The power of ten of the last printed digit: -3 for 0.930, 0 for 12, 2 for 1.2e3; -inf for an infinity."""
+    """The power of ten of the last printed digit; -inf for an infinity.
+
+    >>> unit("0.930"), unit("12"), unit("1.2e3")
+    (-3, 0, 2)
+    """
     exponent = Decimal(text).as_tuple().exponent
     return exponent if isinstance(exponent, int) else -math.inf
 
 
 def agrees(text: str, value: float) -> bool:
-    """Whether a printed number is right: within half a unit of its last digit; a tie may go either way."""
+    """Whether a printed number is right: within half a unit of its last digit; a tie may go either way.
+
+    >>> agrees("0.930", 0.9295), agrees("0.930", 0.9294)
+    (True, False)
+    """
     stated = Decimal(text)
     if not math.isfinite(value) or not stated.is_finite():
         return float(stated) == value
@@ -28,7 +36,11 @@ def agrees(text: str, value: float) -> bool:
 
 
 def rounded(value: float, like: str, more: int = 0) -> str:
-    """The value with the digits of a printed number, or with some more."""
+    """The value with the digits of a printed number, or with some more.
+
+    >>> rounded(0.338238, like="0.3383"), rounded(0.338238, like="0.3383", more=2)
+    ('0.3382', '0.338238')
+    """
     if not math.isfinite(value) or "inf" in like:
         return str(value)
     number = _CONTEXT.quantize(Decimal(value), Decimal((0, (1,), int(unit(like)) - more)))

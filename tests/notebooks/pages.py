@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-PAGES = sorted((ROOT / "book").glob("*.md"))
+PAGES = sorted(path for pattern in ("book/*.md", "book/api/*.md") for path in ROOT.glob(pattern))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from attn_lib import (
     MultiHeadCrossAttention,
     MultiHeadSelfAttention,
     MultiQueryAttention,
+    RotaryPositions,
     SelfAttention,
     merge_heads,
     multi_head_self_attention,
@@ -93,18 +94,43 @@ def test_what_stands_in_the_padding_reaches_no_real_token(junk):
     assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())
 
 
-def test_a_wholly_padded_context_gives_only_the_output_bias():
-    layer = MultiHeadCrossAttention(D, 3, DC)
-    output = layer(torch.randn(1, T, D), torch.full((1, S, DC), torch.nan), torch.zeros(1, S, dtype=torch.bool))
-    assert_close(output.hidden_states, layer.w_o.bias.expand(1, T, D))
+@pytest.mark.parametrize("layer", [MultiHeadCrossAttention(D, 3, DC), CrossAttention(D, DC)])
+def test_a_wholly_padded_context_gives_zero_and_takes_no_part_in_any_gradient(layer):
+    x, context = torch.randn(2, T, D), torch.randn(2, S, DC)
+    context[0] = torch.nan
+    output = layer(x, context, torch.tensor([[False] * S, [True] * S]))
+    assert output.hidden_states[0].eq(0).all() and output.attention_weights[0].eq(0).all()
+    output.hidden_states.sum().backward()
+    together = [parameter.grad.clone() for parameter in layer.parameters()]
+    layer.zero_grad()
+    layer(x[1:], context[1:]).hidden_states.sum().backward()
+    for gradient, parameter in zip(together, layer.parameters(), strict=True):
+        assert_close(gradient, parameter.grad)
+
+
+@pytest.mark.parametrize("window", [None, 2])
+def test_what_is_padded_on_the_left_sees_nothing_and_gives_zero(window):
+    layer = MaskedMultiHeadSelfAttention(D, 3, window=window)
+    x = torch.randn(1, T, D)
+    output = layer(x, torch.tensor([[0, 0, 1, 1, 1]]))
+    assert output.hidden_states[0, :2].eq(0).all()
+    assert_close(output.hidden_states[:, 2:], layer(x[:, 2:]).hidden_states)
 
 
 def test_weights_are_computed_when_first_read_and_then_kept():
     calls = []
-    output = AttentionOutput(torch.zeros(1), lambda: calls.append(1) or torch.ones(1))
+    output = AttentionOutput(torch.zeros(1), lambda heads, rows: calls.append((heads, rows)) or torch.ones(1))
     assert calls == []
     assert output.attention_weights is output.attention_weights
-    assert calls == [1]
+    assert calls == [(None, None)]
+    output.weights_of(heads=1, rows=slice(3))
+    assert calls[1:] == [(1, slice(3))]
+
+
+def test_weights_can_be_had_for_some_heads_and_rows():
+    layer = GroupedQueryAttention(D, 6, 3, is_causal=True)
+    output = layer(torch.randn(B, T, D), torch.tensor([[1, 1, 0, 0, 0], [1, 1, 1, 1, 1]]))
+    assert_close(output.weights_of(heads=[5, 1], rows=-1), output.attention_weights[:, [5, 1], -1:])
 
 
 def test_a_first_look_under_no_grad_does_not_take_the_weights_out_of_a_loss():
@@ -138,6 +164,27 @@ def test_weights_can_be_read_in_compiled_code():
     assert_close(compiled(x), layer(x).attention_weights)
 
 
+@pytest.mark.parametrize("layer", [MaskedMultiHeadSelfAttention(D, 3), GroupedQueryAttention(D, 6, 3)])
+def test_layers_compile_whole_for_any_batch_and_length(layer):
+    compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="eager")
+    for batch, length in [(2, 5), (3, 7)]:
+        x, real = torch.randn(batch, length, D), torch.ones(batch, length, dtype=torch.bool)
+        real[0, 2:] = False
+        ours, plain = compiled(x, real), layer(x, real)
+        assert_close(ours.hidden_states, plain.hidden_states)
+        assert_close(ours.attention_weights, plain.attention_weights)
+
+
+def test_a_state_dict_carries_a_layer_over():
+    layer, other = MultiHeadCrossAttention(D, 3, DC), MultiHeadCrossAttention(D, 3, DC)
+    assert set(layer.state_dict()) == {
+        f"{map}.{part}" for map in ("w_q", "w_k", "w_v", "w_o") for part in ("weight", "bias")
+    }
+    other.load_state_dict(layer.state_dict())
+    x, context = torch.randn(B, T, D), torch.randn(B, S, DC)
+    assert torch.equal(other(x, context).hidden_states, layer(x, context).hidden_states)
+
+
 def test_dropout_acts_in_training_only():
     layer = MultiHeadSelfAttention(D, 3, dropout=0.5)
     x = torch.randn(B, T, D)
@@ -146,18 +193,20 @@ def test_dropout_acts_in_training_only():
     assert torch.equal(layer(x).hidden_states, layer(x).hidden_states)
 
 
-@pytest.mark.parametrize("kwargs", [{}, {"bias": False}, {"kdim": DC, "vdim": DC}, {"dtype": torch.float64}])
+@pytest.mark.parametrize(
+    "kwargs", [{}, {"bias": False}, {"kdim": DC, "vdim": DC}, {"dtype": torch.float64}, {"kdim": 7, "vdim": DC}]
+)
 def test_from_torch_gives_what_the_module_gives(kwargs):
     module = nn.MultiheadAttention(D, 3, batch_first=True, **kwargs).eval()
     for parameter in module.parameters():  # PyTorch starts its biases at 0, which would hide a lost one
         nn.init.normal_(parameter)
     dtype = kwargs.get("dtype", torch.float32)
     x = torch.randn(B, T, D, dtype=dtype)
-    context = torch.randn(B, S, kwargs.get("kdim", D), dtype=dtype)
+    keys, values = (torch.randn(B, S, kwargs.get(width, D), dtype=dtype) for width in ("kdim", "vdim"))
     padding = torch.tensor([[True] * 4 + [False] * 3, [True] * 7])
-    theirs, weights = module(x, context, context, key_padding_mask=~padding, average_attn_weights=False)
+    theirs, weights = module(x, keys, values, key_padding_mask=~padding, average_attn_weights=False)
     layer = MultiHeadAttention.from_torch(module)
-    ours = layer(x, context, padding)
+    ours = layer(x, (keys, values), padding)
     assert_close(ours.hidden_states, theirs)
     assert_close(ours.attention_weights, weights)
     assert not layer.training
@@ -198,9 +247,9 @@ X, C = torch.zeros(B, T, D), torch.zeros(B, S, DC)
         (lambda: MultiHeadCrossAttention(D, 3, DC)(X), ValueError, r"context is missing.*\[B, S, 11\]"),
         (lambda: MultiHeadAttention(D, 3, d_context=DC)(X), ValueError, "context is missing.*d_context = 11"),
         (lambda: CrossAttention(D, DC)(X, X), ValueError, r"context must be \[B, S, 11\], got \[2, 5, 12\]"),
-        (lambda: CrossAttention(D, DC)(X, C[:1]), ValueError, "batch size of hidden_states, 2, got 1"),
+        (lambda: CrossAttention(D, DC)(X, C[:1]), ValueError, r"batch size of hidden_states, 2.*got \[1, 7, 11\]"),
         (lambda: SelfAttention(D)(X, torch.ones(B, T)), TypeError, r"attention_mask must be bool or integers \[B, S\]"),
-        (lambda: SelfAttention(D)(X, torch.ones(B, S).bool()), ValueError, r"\[B, S\] = \[2, 5\], got \[2, 7\]"),
+        (lambda: SelfAttention(D)(X, torch.ones(B, S).bool()), ValueError, r"\[B, S\] = \[2, 5\].*got \[2, 7\]"),
         (lambda: SelfAttention(D)(X.tolist()), TypeError, "hidden_states must be a tensor, got list"),
         (
             lambda: SelfAttention(D)(X.double()),
@@ -237,9 +286,22 @@ X, C = torch.zeros(B, T, D), torch.zeros(B, S, DC)
             "add_zero_attn",
         ),
         (
-            lambda: MultiHeadAttention.from_torch(nn.MultiheadAttention(4, 2, kdim=3, vdim=5)),
+            lambda: MultiHeadAttention(D, 3, d_context=(3, 5))(X, (C, C)),
             ValueError,
-            "kdim = 3 and vdim = 5",
+            r"context must be \[B, S, 3\], got \[2, 7, 11\]",
+        ),
+        (
+            lambda: MultiHeadAttention(D, 3, d_context=(DC, DC))(X, (C, C[:, 1:])),
+            ValueError,
+            r"one length.*\[2, 7, 11\] and \[2, 6, 11\]",
+        ),
+        (lambda: MultiHeadAttention(D, 3)(X, (X, X, X)), ValueError, "a pair of tensors, got a tuple of 3"),
+        (lambda: MultiHeadAttention(D, 3, positions="rotary"), TypeError, "positions must be RotaryPositions.*got str"),
+        (lambda: MultiHeadAttention(12, 4, positions=RotaryPositions()), ValueError, "must be even, got 3"),
+        (
+            lambda: MultiHeadAttention(12, 3, positions=RotaryPositions())(X, X),
+            ValueError,
+            "context cannot be given to a layer with positions",
         ),
     ],
 )
