@@ -1,7 +1,8 @@
-# Two commands do everything: `make book` and `make test`. `make help` lists the rest.
+# Two commands do nearly everything: `make book` and `make test`. `make help` lists the rest.
 
 PYTHON ?= python3
 PORT ?= 8000
+export CONFORMANCE ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/installed
@@ -14,17 +15,19 @@ export OMP_NUM_THREADS := 1
 export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help book serve test unit notebooks site store clean
+.PHONY: help book serve test unit notebooks site conformance bench store clean
 
 help:
-	@echo "make book        build the site into $(SITE) (the first time it also installs what it needs into $(VENV))"
-	@echo "make serve       build, then serve the site on http://localhost:$(PORT) (PORT=... for another)"
-	@echo "make test        unit tests, every notebook run again, the site built and checked"
-	@echo "make unit        only the unit tests"
-	@echo "make notebooks   only run every notebook again and compare with what is stored"
-	@echo "make site        only build the site and check it"
-	@echo "make store       run every notebook again and store what it shows"
-	@echo "make clean       delete $(VENV) and what was built"
+	@echo "make book         build the site into $(SITE) (the first time it also installs what it needs into $(VENV))"
+	@echo "make serve        build, then serve the site on http://localhost:$(PORT) (PORT=... for another)"
+	@echo "make test         unit tests, every notebook run again, the site built and checked"
+	@echo "make unit         only the unit tests"
+	@echo "make notebooks    only run every notebook again and compare with what is stored"
+	@echo "make site         only build the site and check it"
+	@echo "make conformance  the library against ONNX, JAX, transformers and PyTorch (installs them first: some 700 MB)"
+	@echo "make bench        speed and memory against other libraries, about a quarter of an hour (BENCH=--help lists options)"
+	@echo "make store        run every notebook again and store what it shows"
+	@echo "make clean        delete $(VENV) and what was built"
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) was not found: install Python $(PYTHON_NEEDED) or newer, or name one: make PYTHON=/path/to/python3 ..."; exit 1; }
@@ -33,6 +36,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "Installing into $(VENV): once, some minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -c constraints.txt -e ".[book,test]"
+	@touch $@
+
+# Extras on top, each installed where it is asked for: $(VENV)/conformance, $(VENV)/bench.
+$(VENV)/conformance $(VENV)/bench: $(INSTALLED)
+	$(PY) -m pip install -c constraints.txt -e ".[$(notdir $@)]"
 	@touch $@
 
 book: $(INSTALLED)
@@ -49,11 +57,18 @@ test: unit notebooks site
 # Each file of tests, and each notebook, stays with one worker: a kernel then serves all cells of its notebook.
 PARALLEL := -n 2 --dist loadfile
 
-unit: $(INSTALLED)
+# CONFORMANCE=all: nothing that the library can be held against may be missing. CI tests so.
+unit: $(INSTALLED) $(if $(filter all,$(CONFORMANCE)),$(VENV)/conformance)
 	$(PY) -m pytest $(PARALLEL) tests --ignore=tests/site
 
 notebooks: $(INSTALLED)
 	$(PY) -m pytest --nbval --nbval-current-env --nbval-cell-timeout=300 $(PARALLEL) notebooks
+
+conformance: $(VENV)/conformance
+	CONFORMANCE=all $(PY) -m pytest $(PARALLEL) tests/conformance
+
+bench: $(VENV)/bench
+	$(PY) -m benchmarks $(BENCH)
 
 site: book
 	BOOK_SITE=$(SITE) $(PY) -m pytest tests/site

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -105,7 +106,7 @@ def attention(
     dtype = query.dtype
     if method == "reference" or (method == "fused" and bias is not None):  # kernels add a bias in the inputs' dtype
         query, key, value = (tensor.to(_working(dtype)) for tensor in (query, key, value))
-    with torch.autocast(query.device.type, enabled=False):  # else the products would go back to half precision
+    with _as_given(query):
         if method == "reference":
             output = reference_attention(query, key, value, visible, **steps, dropout_p=dropout_p)
         elif method == "tiled":
@@ -166,7 +167,7 @@ def partial_attention(
     single = query.dim() == 2
     if single:
         query, key, value = query[None], key[None], value[None]
-    with torch.autocast(query.device.type, enabled=False):
+    with _as_given(query):
         output, lse = tiled_attention(query, key, value, visible, **steps, dropout_p=0.0, block_sizes=block_sizes)
     return (output[0], lse[0]) if single else (output, lse)
 
@@ -280,8 +281,11 @@ def attention_weights(
         heads = _indices("heads", heads, query.shape[-3], query.device)
         query, key = query[..., heads, :, :], key[..., heads // (query.shape[-3] // key.shape[-3]), :, :]
         visible, steps["bias"] = visible.with_mask(_pick(visible.mask, heads, -3)), _pick(steps["bias"], heads, -3)
-    with torch.autocast(query.device.type, enabled=False):
-        weights = reference_weights(query.to(_working(dtype)), key.to(_working(dtype)), visible, **steps).to(dtype)
+    query, key = query.to(_working(dtype)), key.to(_working(dtype))
+    if softcap is None:  # T x Dk products instead of T x S
+        query, steps["scale"] = query * steps["scale"], 1.0
+    with _as_given(query):
+        weights = reference_weights(query, key, visible, **steps).to(dtype)
     return weights[0] if single else weights
 
 
@@ -302,6 +306,12 @@ def _pick(tensor: Tensor | None, indices: Tensor, axis: int) -> Tensor | None:
     """The chosen entries of an axis that is there in full; what broadcasts along it stays."""
     whole = tensor is not None and tensor.dim() >= -axis and tensor.shape[axis] > 1
     return tensor.index_select(axis, indices) if whole else tensor
+
+
+def _as_given(tensor: Tensor) -> AbstractContextManager:
+    """Without autocast, which would take the products back to half precision."""
+    on = torch.is_autocast_enabled(tensor.device.type)
+    return torch.autocast(tensor.device.type, enabled=False) if on else nullcontext()
 
 
 def _working(dtype: torch.dtype) -> torch.dtype:

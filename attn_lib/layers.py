@@ -46,12 +46,12 @@ def split_heads(projected: Tensor, num_heads: int) -> Tensor:
             [5, 6]])
     """
     require_tensor("projected", projected)
-    require(projected.dim() >= 2, f"projected must be [..., T, width], got {shape_of(projected)}")
+    require(projected.dim() >= 2, lambda: f"projected must be [..., T, width], got {shape_of(projected)}")
     require_integer("num_heads", num_heads, 1)
     width = projected.shape[-1]
     require(
         width % num_heads == 0,
-        f"num_heads = {num_heads} must divide the width {width} of {shape_of(projected)}",
+        lambda: f"num_heads = {num_heads} must divide the width {width} of {shape_of(projected)}",
     )
     return projected.unflatten(-1, (num_heads, width // num_heads)).transpose(-3, -2)
 
@@ -80,7 +80,7 @@ def merge_heads(heads: Tensor) -> Tensor:
             [5, 6, 7, 8]])
     """
     require_tensor("heads", heads)
-    require(heads.dim() >= 3, f"heads must be [..., H, T, Dv], got {shape_of(heads)}")
+    require(heads.dim() >= 3, lambda: f"heads must be [..., H, T, Dv], got {shape_of(heads)}")
     return heads.transpose(-3, -2).flatten(-2)
 
 

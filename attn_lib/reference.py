@@ -38,7 +38,7 @@ def scale_scores(scores: Tensor, *, scale: float, softcap: float | None = None) 
     >>> scale_scores(torch.tensor([2.0, 4.0]), scale=0.5)
     tensor([1., 2.])
     """
-    scores = scores * scale
+    scores = scores if scale == 1 else scores * scale
     return scores if softcap is None else softcap * torch.tanh(scores / softcap)
 
 
@@ -85,8 +85,10 @@ def reference_weights(
     """The first half of the equation: weights ``[..., H, T, S]``, each row summing to 1 (or 0)."""
     scores = dot_products(query, key)
     scores = scale_scores(scores, scale=scale, softcap=softcap)
-    scores = mask_scores(scores, visible.block(), bias)
-    return softmax_rows(scores)
+    allowed = visible.block()
+    if allowed is None and bias is None:
+        return scores.softmax(dim=-1)  # no row can be empty
+    return softmax_rows(mask_scores(scores, allowed, bias))
 
 
 def reference_attention(

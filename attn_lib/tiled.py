@@ -113,6 +113,8 @@ class _Tiled(torch.autograd.Function):
         working = torch.promote_types(query.dtype, torch.float32)
         output = query.new_empty(*query.shape[:-1], value.shape[-1])  # [..., H, T, Dv]
         lse = query.new_empty(query.shape[:-1], dtype=working)  # [..., H, T]
+        # For the way back largest score and sum are kept apart: lse rounds small sums away beside large scores.
+        tops, totals = torch.empty_like(lse), torch.empty_like(lse)
         room = plan.room(lse)
         generator = torch.Generator(query.device).manual_seed(plan.seed)
         for head, kv_head in _heads(query, key):
@@ -138,18 +140,19 @@ class _Tiled(torch.autograd.Function):
                     top = higher
                 output[head][first:last] = blend.div_(total.masked_fill(total == 0, 1.0))
                 lse[head][first:last] = (top + total.log2()).squeeze(-1) / LOG2_E
-        ctx.save_for_backward(query, key, value, bias, output, lse)
+                tops[head][first:last], totals[head][first:last] = top.squeeze(-1), total.squeeze(-1)
+        ctx.save_for_backward(query, key, value, bias, output, tops, totals)
         ctx.plan = plan
         return output, lse
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad_output, grad_lse):
-        query, key, value, bias, output, lse = ctx.saved_tensors
-        plan, working = ctx.plan, lse.dtype
+        query, key, value, bias, output, tops, totals = ctx.saved_tensors
+        plan, working = ctx.plan, tops.dtype
         grad_query, grad_key, grad_value = (torch.zeros_like(each, dtype=working) for each in (query, key, value))
         grad_bias = torch.zeros_like(bias) if ctx.needs_input_grad[3] else None
-        room, more_room = plan.room(lse), plan.room(lse)
+        room, more_room = plan.room(tops), plan.room(tops)
         generator = torch.Generator(query.device).manual_seed(plan.seed)
         for head, kv_head in _heads(query, key):
             keys, values = key[kv_head].to(working), value[kv_head].to(working)
@@ -159,13 +162,15 @@ class _Tiled(torch.autograd.Function):
                 grad_rows = grad_output[head][first:last].to(working)  # [rows, Dv]
                 # What every score of a row loses because the row's weights sum to 1.
                 shared = (grad_rows * output[head][first:last]).sum(dim=-1) - grad_lse[head][first:last]
-                level = lse[head][first:last] * LOG2_E
-                level = level.masked_fill(level == -torch.inf, 0.0)[:, None]
+                top, total = tops[head][first:last, None], totals[head][first:last, None]
+                total = total.masked_fill(total == 0, 1.0)
+                # Weights below are times total; what they meet is divided by it, which is cheaper in rows than in tiles.
+                grad_rows, shared = grad_rows / total, shared[:, None] / total
                 for start, stop in tiles:
                     tile_bias = cut(head_bias, first, last, start, stop)
                     bounds = plan.limits(mask, first, last, start, stop, rows)
                     scores, slope = plan.scores(rows, keys[start:stop], bounds, tile_bias, room)
-                    weights = scores.sub_(level).exp2_()
+                    weights = scores.sub_(top).exp2_()
                     grad_scores = _product(grad_rows, values[start:stop].T, more_room)  # of the weights so far
                     blended = weights
                     if plan.dropout_p > 0:
@@ -173,7 +178,7 @@ class _Tiled(torch.autograd.Function):
                         blended = weights * kept
                         grad_scores.mul_(kept)
                     _add_product(grad_value[kv_head][start:stop], blended.T, grad_rows)
-                    grad_scores.sub_(shared[:, None]).mul_(weights)
+                    grad_scores.sub_(shared).mul_(weights)
                     if grad_bias is not None:
                         of_tile = cut(_of_head(grad_bias, head, query), first, last, start, stop)
                         of_tile += grad_scores.sum_to_size(of_tile.shape)
