@@ -58,7 +58,8 @@ def attention(
         method: three ways to the same result. "fused" calls PyTorch's kernels; "tiled" goes through the keys
             in tiles, in plain PyTorch; "reference" is the equation step by step, and alone holds the whole
             T x S matrix, except that with dropout on a CPU, or a bias that is being trained, PyTorch's kernel
-            does too. A softcap, which no kernel has, sends "fused" to "tiled".
+            does too. A softcap, which no kernel has, sends "fused" to "tiled". Second derivatives and
+            ``torch.func`` want "reference": the others refuse them.
         block_sizes: for "tiled", how many queries and how many keys a tile has.
 
     Returns:
@@ -96,9 +97,26 @@ def attention(
     require(0.0 <= dropout_p < 1.0, lambda: f"dropout_p must lie in [0, 1), got {dropout_p!r}")
     _check_block_sizes(block_sizes, method)
     visible, steps = _settings(query, key, mask, bias, is_causal, window, scale, softcap)
-    single = query.dim() == 2
-    if single:
-        query, key, value = query[None], key[None], value[None]
+    if query.dim() == 2:
+        tensors = query[None], key[None], value[None]
+        return attend(*tensors, visible, **steps, dropout_p=dropout_p, method=method, block_sizes=block_sizes)[0]
+    return attend(query, key, value, visible, **steps, dropout_p=dropout_p, method=method, block_sizes=block_sizes)
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    visible: VisibleKeys,
+    *,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout_p: float = 0.0,
+    method: str = "fused",
+    block_sizes: tuple[int, int] | None = None,
+) -> Tensor:
+    """:func:`attention` of arguments that are known to fit: what the layers call, which have made them themselves."""
     if not (query.numel() and key.numel() and value.numel()):
         method = "reference"  # without an element there is nothing to save
     elif method == "fused" and softcap is not None:
@@ -106,18 +124,15 @@ def attention(
     dtype = query.dtype
     if method == "reference" or (method == "fused" and bias is not None):  # kernels add a bias in the inputs' dtype
         query, key, value = (tensor.to(_working(dtype)) for tensor in (query, key, value))
+    steps = {"bias": bias, "scale": _scale(query) if scale is None else scale, "dropout_p": dropout_p}
     with _as_given(query):
         if method == "reference":
-            output = reference_attention(query, key, value, visible, **steps, dropout_p=dropout_p)
+            output = reference_attention(query, key, value, visible, **steps, softcap=softcap)
         elif method == "tiled":
-            output, _ = tiled_attention(
-                query, key, value, visible, **steps, dropout_p=dropout_p, block_sizes=block_sizes
-            )
+            output, _ = tiled_attention(query, key, value, visible, **steps, softcap=softcap, block_sizes=block_sizes)
         else:
-            steps.pop("softcap")
-            output = fused_attention(query, key, value, visible, **steps, dropout_p=dropout_p)
-    output = output.to(dtype)
-    return output[0] if single else output
+            output = fused_attention(query, key, value, visible, **steps)
+    return output.to(dtype)
 
 
 def partial_attention(
@@ -205,10 +220,18 @@ def merge_partial(*parts: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     for part in parts:
         if not (isinstance(part, Sequence) and len(part) == 2 and all(isinstance(each, Tensor) for each in part)):
             raise TypeError(f"each part must be a pair of tensors, output and log-sum-exp, got {type(part).__name__}")
-        if part[0].shape[:-1] != part[1].shape or part[0].shape != parts[0][0].shape:
+        if not (part[0].is_floating_point() and part[1].is_floating_point()):
+            raise TypeError(f"each part must be of floats, got {part[0].dtype} and {part[1].dtype}")
+        if (
+            part[0].shape[:-1] != part[1].shape
+            or part[0].dim() < 2
+            or part[0].dtype != parts[0][0].dtype
+            or part[0].shape != parts[0][0].shape
+        ):
             raise ValueError(
                 "each part must be an output [..., T, Dv] and a log-sum-exp [..., T], alike in all parts,"
-                f" got {shape_of(part[0])} and {shape_of(part[1])} beside {shape_of(parts[0][0])}"
+                f" got {shape_of(part[0])} and {shape_of(part[1])} in {part[0].dtype}"
+                f" beside {shape_of(parts[0][0])} in {parts[0][0].dtype}"
             )
     outputs, levels = (
         torch.stack(tensors) for tensors in zip(*parts, strict=True)
@@ -291,14 +314,15 @@ def attention_weights(
 
 def _indices(name: str, asked: int | Sequence[int] | slice | Tensor, size: int, device: torch.device) -> Tensor:
     """What was asked for as indices ``0 ... size - 1``."""
-    fits = f"{name} must be an integer, integers or a slice, between {-size} and {size - 1}"
+    fits = f"{name} must be an integer, several, or a slice, between {-size} and {size - 1}"
     try:
         chosen = torch.arange(size, device=device)[
             asked if isinstance(asked, slice | Tensor) else torch.as_tensor(asked)
         ]
     except (IndexError, TypeError, ValueError, RuntimeError):
         raise ValueError(f"{fits}, got {asked!r}") from None
-    require(chosen.dim() <= 1, lambda: f"{fits}, got indices of shape {shape_of(chosen)}")
+    fitting = chosen.dim() <= 1 and chosen.numel() > 0
+    require(fitting, lambda: f"{fits}, got indices of shape {shape_of(chosen)}")
     return chosen.reshape(-1)
 
 
@@ -310,8 +334,13 @@ def _pick(tensor: Tensor | None, indices: Tensor, axis: int) -> Tensor | None:
 
 def _as_given(tensor: Tensor) -> AbstractContextManager:
     """Without autocast, which would take the products back to half precision."""
-    on = torch.is_autocast_enabled(tensor.device.type)
-    return torch.autocast(tensor.device.type, enabled=False) if on else nullcontext()
+    kind = tensor.device.type
+    on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return torch.autocast(kind, enabled=False) if on else nullcontext()
+
+
+def _scale(query: Tensor) -> float:
+    return 1 / math.sqrt(query.shape[-1])
 
 
 def _working(dtype: torch.dtype) -> torch.dtype:
@@ -383,7 +412,7 @@ def _settings(query, key, mask, bias, is_causal, window, scale, softcap) -> tupl
     check_choices(is_causal, window, scale, softcap)
     return VisibleKeys(T, S, mask, is_causal, window, query.device), {
         "bias": None if bias is None else bias.to(_working(query.dtype)),
-        "scale": 1 / math.sqrt(query.shape[-1]) if scale is None else scale,
+        "scale": _scale(query) if scale is None else scale,
         "softcap": softcap,
     }
 
@@ -420,7 +449,7 @@ def check_mask_and_bias(mask: Tensor | None, bias: Tensor | None, full: list[int
 def _check_broadcast(name: str, tensor: Tensor, full: list[int], device: torch.device) -> None:
     if tensor.device != device:
         raise ValueError(f"{name} must be on the query's device {device}, got {tensor.device}")
-    fits = tensor.dim() <= len(full) and all(
+    fits = 1 <= tensor.dim() <= len(full) and all(
         have in (1, want) for have, want in zip(reversed(tensor.shape), reversed(full), strict=False)
     )
     require(

@@ -11,7 +11,8 @@ from attn_lib.errors import require, require_integer, require_tensor, shape_of
 class KVCache:
     """Room for the keys and values of ``max_length`` tokens, taken once and filled from the front.
 
-    What is stored are numbers: no gradient flows back through a cache.
+    What is stored are numbers: no gradient flows back through a cache. A ``backward()`` through what attended
+    to it comes before the next append, which writes into the same storage.
 
     Args:
         batch_size: how many sequences, B.
@@ -115,6 +116,8 @@ class KVCache:
             TypeError: as :meth:`append`.
             ValueError: as :meth:`append`.
         """
+        if self._keys.is_inference() and not torch.is_inference_mode_enabled():
+            raise ValueError("this cache was made in inference_mode and can be filled only there; make it outside")
         for name, tensor, storage in (("key", key, self._keys), ("value", value, self._values)):
             require_tensor(name, tensor)
             B, Hkv, _, width = storage.shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from torch import Tensor
@@ -41,7 +42,8 @@ def require_number(name: str, value: object) -> None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number, got {value!r}")
     # Compared, not asked of math.isfinite, which torch.compile cannot trace for a symbolic number.
-    require(-float("inf") < value < float("inf"), lambda: f"{name} must be a finite number, got {value!r}")
+    most = sys.float_info.max
+    require(-most <= value <= most, lambda: f"{name} must be a finite number, got {value!r}")
 
 
 def shape_of(tensor: Tensor) -> list[int]:

@@ -8,9 +8,12 @@ queries into blocks where a mask differs from query to query.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.utils.checkpoint import checkpoint
 
 from attn_lib.masks import VisibleKeys, cut, limits
 
@@ -39,25 +42,32 @@ def fused_attention(
         query, scale = query * scale, 1.0
     width = max(query.shape[-1], Dv)
     query, key, value = (_as_kernels_want(tensor, width) for tensor in (query, key, value))  # [N, H, T, width], ...
-    settings = {"scale": scale, "dropout_p": dropout_p, "enable_gqa": H != key.shape[1]}
+    settings = {"scale": scale, "dropout_p": dropout_p}
+    if H != key.shape[1]:
+        settings["enable_gqa"] = True
     square = not visible.is_causal or T == visible.S  # the kernels' own causal order puts the first query at key 0
     if visible.mask is None and visible.window is None and bias is None and square:
         output = scaled_dot_product_attention(query, key, value, is_causal=visible.is_causal, **settings)
     else:
         alike = not visible.differs_by_query and (bias is None or bias.dim() < 2 or bias.shape[-2] == 1)
-        blocks = []
-        for first in range(0, T, T if alike else ROWS):
-            last = T if alike else min(first + ROWS, T)
+
+        def block(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, first: int, last: int) -> Tensor:
             start, stop = visible.columns(first, last)
             stop = max(stop, start + 1)  # a block without keys takes one, which its mask then hides
             added, blind = _added(visible, bias, first, last, start, stop, query)
-            keys, values = key[..., start:stop, :], value[..., start:stop, :]
-            block = scaled_dot_product_attention(
-                query[..., first:last, :], keys, values, attn_mask=_flat(added, lead), **settings
-            )
-            blocks.append(block.masked_fill(_flat(blind, lead), 0.0))
-        output = blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=-2)
-    return output.reshape(*lead, H, T, width)[..., :Dv]
+            rows, keys, values = query[..., first:last, :], key[..., start:stop, :], value[..., start:stop, :]
+            output = scaled_dot_product_attention(rows, keys, values, attn_mask=_flat(added, lead), **settings)
+            return output.masked_fill(_flat(blind, lead), 0.0)
+
+        if alike or T <= ROWS:
+            output = block(query, key, value, bias, 0, T)
+        else:
+            # A kernel keeps its mask for the way back, and those of all blocks are T x S after all: made again there.
+            again = partial(checkpoint, block, use_reentrant=False) if torch.is_grad_enabled() else block
+            ranges = [(first, min(first + ROWS, T)) for first in range(0, T, ROWS)]
+            output = torch.cat([again(query, key, value, bias, *range) for range in ranges], dim=-2)
+    output = output if len(lead) == 1 else output.reshape(*lead, H, T, width)
+    return output if Dv == width else output[..., :Dv]
 
 
 def _one_query(
@@ -97,7 +107,7 @@ def _added(
 def _as_kernels_want(tensor: Tensor, width: int) -> Tensor:
     """Four axes, zeros up to the width (they change no dot product), the last axis contiguous."""
     tensor = pad(tensor, (0, width - tensor.shape[-1])) if tensor.shape[-1] < width else tensor
-    tensor = tensor.reshape(-1, *tensor.shape[-3:])
+    tensor = tensor if tensor.dim() == 4 else tensor.reshape(-1, *tensor.shape[-3:])
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 

@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from attn_lib.attention import attention, attention_weights
+from attn_lib.attention import attend, attention_weights
 from attn_lib.cache import KVCache
 from attn_lib.errors import require, require_bool, require_integer, require_number, require_tensor, shape_of
 from attn_lib.masks import VisibleKeys
@@ -175,13 +175,15 @@ class _ProjectedAttention(nn.Module):
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         d_context = d_model if d_context is None else d_context
-        d_key_source, d_value_source = d_context if isinstance(d_context, tuple) else (d_context, d_context)
+        pair = d_context if isinstance(d_context, tuple) else (d_context, d_context)
+        require(len(pair) == 2, f"d_context must be a width or a pair of widths, got {d_context!r}")
+        d_key_source, d_value_source = pair
         for name, size in (
             ("d_model", d_model), ("d_context", d_key_source), ("d_context", d_value_source),
             ("num_heads", num_heads), ("num_kv_heads", num_kv_heads), ("d_k", d_k), ("d_v", d_v),
         ):  # fmt: skip
             require_integer(name, size, 1)
-        for name, choice in (("bias", bias), ("is_causal", is_causal)):
+        for name, choice in (("bias", bias), ("is_causal", is_causal), ("needs_context", needs_context)):
             require_bool(name, choice)
         if window is not None:
             require_integer("window", window, 1)
@@ -194,6 +196,7 @@ class _ProjectedAttention(nn.Module):
                     f"positions must be RotaryPositions or None, got {type(positions).__name__};"
                     " sinusoidal_positions are added to the hidden states before the layer"
                 )
+            require(not needs_context, "positions belong to one sequence, and this layer attends to a second one")
             require(d_k % 2 == 0, f"positions turn pairs of columns: the width of a head must be even, got {d_k}")
         self.d_model, self.d_context = d_model, d_context
         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
@@ -255,14 +258,13 @@ class _ProjectedAttention(nn.Module):
             query, key = self.positions(query, past), self.positions(key, past)
         if cache is not None:
             key, value = cache.append(key, value)  # of all tokens so far
-        settings = {"mask": mask, "is_causal": self.is_causal, "window": self.window}
-        dropout_p = self.dropout if self.training else 0.0
-        heads = attention(query, key, value, **settings, dropout_p=dropout_p)  # [B, H, T, Dv]
+        visible = VisibleKeys(T, S, mask, self.is_causal, self.window, query.device)
+        heads = attend(query, key, value, visible, dropout_p=self.dropout if self.training else 0.0)  # [B, H, T, Dv]
         output = self.w_o(merge_heads(heads))  # [B, T, D]
-        blind = VisibleKeys(T, S, mask, self.is_causal, self.window, output.device).blind()
+        blind = visible.blind()
         if blind is not None:
             output = output.masked_fill(blind.flatten(0, -3) if blind.dim() > 2 else blind, 0.0)
-        weights = partial(attention_weights, query, key, **settings)
+        weights = partial(attention_weights, query, key, mask=mask, is_causal=self.is_causal, window=self.window)
         return AttentionOutput(
             output, weights if cache is None else partial(_unless_reset, weights, cache, cache.resets)
         )
@@ -527,8 +529,10 @@ class MultiHeadAttention(_ProjectedAttention):
         (3, torch.Size([1, 2, 1, 3]))
         """
         weight = self.w_k.weight
+        kind = weight.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
         sizes = (batch_size, self.num_kv_heads, max_length, self.d_model // self.num_heads)
-        return KVCache(*sizes, dtype=weight.dtype, device=weight.device)
+        return KVCache(*sizes, dtype=dtype, device=weight.device)
 
     @classmethod
     def from_torch(cls, module: nn.MultiheadAttention) -> Self:

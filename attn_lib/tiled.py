@@ -15,7 +15,6 @@ from itertools import product
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from attn_lib.masks import VisibleKeys, cut, limits
 
@@ -34,7 +33,7 @@ def tiled_attention(
     dropout_p: float,
     block_sizes: tuple[int, int] | None,
 ) -> tuple[Tensor, Tensor]:
-    """Output ``[..., H, T, Dv]`` and the log-sum-exp of the scores ``[..., H, T]``, -inf where nothing is seen.
+    """The output ``[..., H, T, Dv]`` and the log-sum-exp of the scores ``[..., H, T]``, -inf where nothing is seen.
 
     One head at a time in plain PyTorch: made to be read, and on a CPU about as fast as PyTorch's own
     kernel. On a GPU each tile is a dozen launches, and "fused" is the one to use.
@@ -96,10 +95,14 @@ class _Plan:
             slope = 1 - scores.square()
             scores.mul_(self.softcap * LOG2_E)
         if bias is not None:
-            scores.add_(bias, alpha=LOG2_E)
+            most = torch.finfo(scores.dtype).max / 2  # larger ones would leave the range of floats in powers of 2
+            scores.add_(bias.clamp(-most, most).masked_fill(bias == -torch.inf, -torch.inf), alpha=LOG2_E)
         if bounds is not None:
             torch.minimum(scores, bounds, out=scores)
         return scores, slope
+
+    def generator(self, like: Tensor) -> torch.Generator | None:
+        return torch.Generator(like.device).manual_seed(self.seed) if self.dropout_p > 0 else None
 
     def kept(self, generator: torch.Generator, like: Tensor) -> Tensor:
         """Dropout of one tile: 0 or 1 / (1 - p). Drawn again, in the same order, on the way back."""
@@ -116,7 +119,7 @@ class _Tiled(torch.autograd.Function):
         # For the way back largest score and sum are kept apart: lse rounds small sums away beside large scores.
         tops, totals = torch.empty_like(lse), torch.empty_like(lse)
         room = plan.room(lse)
-        generator = torch.Generator(query.device).manual_seed(plan.seed)
+        generator = plan.generator(query)
         for head, kv_head in _heads(query, key):
             keys, values = key[kv_head].to(working), value[kv_head].to(working)  # [S, Dk], [S, Dv]
             mask, head_bias = _of_head(plan.visible.mask, head, query), _of_head(bias, head, query)
@@ -146,14 +149,15 @@ class _Tiled(torch.autograd.Function):
         return output, lse
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad_output, grad_lse):
+        if torch.is_grad_enabled():  # so with create_graph=True, and what is computed below has no graph
+            raise RuntimeError('method "tiled" has no second derivative; use method="reference" for it')
         query, key, value, bias, output, tops, totals = ctx.saved_tensors
         plan, working = ctx.plan, tops.dtype
         grad_query, grad_key, grad_value = (torch.zeros_like(each, dtype=working) for each in (query, key, value))
         grad_bias = torch.zeros_like(bias) if ctx.needs_input_grad[3] else None
         room, more_room = plan.room(tops), plan.room(tops)
-        generator = torch.Generator(query.device).manual_seed(plan.seed)
+        generator = plan.generator(query)
         for head, kv_head in _heads(query, key):
             keys, values = key[kv_head].to(working), value[kv_head].to(working)
             mask, head_bias = _of_head(plan.visible.mask, head, query), _of_head(bias, head, query)

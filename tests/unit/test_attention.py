@@ -261,11 +261,47 @@ def test_weights_of_some_heads_and_rows_are_those_of_all():
     mask, bias = torch.rand(2, 1, 5, 7, generator=make) < 0.7, torch.randn(6, 1, 7, generator=make, dtype=F64)
     settings = {"mask": mask, "bias": bias, "is_causal": True, "window": 4}
     whole = attention_weights(query, key, **settings)
-    for heads, rows in [(slice(2, 5), None), ([5, 0], [4, 1]), (-1, 2), (torch.tensor([3]), slice(None, None, 2))]:
+    for heads, rows in [
+        (slice(2, 5), None),
+        ([5, 0], [4, 1]),
+        (-1, 2),
+        (torch.tensor([3]), slice(None, None, 2)),
+    ]:
         some = attention_weights(query, key, heads=heads, rows=rows, **settings)
         of_heads = whole[:, [heads] if isinstance(heads, int) else heads]
         expected = of_heads if rows is None else of_heads[:, :, [rows] if isinstance(rows, int) else rows]
         assert_close(some, expected)
+
+
+@every_way
+@pytest.mark.parametrize("extreme", [torch.finfo(torch.float32).min, torch.finfo(torch.float32).max])
+def test_the_largest_finite_bias_is_finite(extreme, way):
+    query, key, value = (tensor.detach() for tensor in tensors(dtype=torch.float32))
+    bias = torch.zeros(5, 7)
+    bias[0], bias[1, 3] = extreme, extreme
+    output = attention(query, key, value, bias=bias, **way)
+    assert_close(output, attention(query, key, value, bias=bias.clamp(-1e30, 1e30), method="reference"))
+
+
+def test_second_derivatives_are_right_or_refused_and_never_zero():
+    inputs = tensors(1, 2, 1, 3, 4, 2, 2)
+    assert torch.autograd.gradgradcheck(lambda *qkv: attention(*qkv, is_causal=True, method="reference"), inputs)
+    for way, says in [({"method": "tiled"}, "no second derivative"), ({"softcap": 2.0}, "no second derivative")]:
+        with pytest.raises(RuntimeError, match=says):
+            torch.autograd.grad(attention(*inputs, **way).sum(), inputs, create_graph=True)
+    with pytest.raises(RuntimeError):  # PyTorch's own words
+        (once,) = torch.autograd.grad(attention(*inputs, method="fused").sum(), inputs[0], create_graph=True)
+        torch.autograd.grad(once.square().sum(), inputs[0])
+
+
+@pytest.mark.parametrize("settings", [{}, {"is_causal": True}, {"window": 3}, {"method": "reference", "softcap": 2.0}])
+def test_one_compilation_serves_every_length(settings):
+    compiled = torch.compile(lambda *qkv: attention(*qkv, **settings), fullgraph=True, dynamic=True, backend="eager")
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for length in (5, 6, 8, 11):
+            inputs = [tensor.detach() for tensor in tensors(T=length, S=length)]
+            assert_close(compiled(*inputs), attention(*inputs, **settings))
 
 
 Q, K, V = torch.zeros(2, 4, 3, 5), torch.zeros(2, 2, 7, 5), torch.zeros(2, 2, 7, 6)
@@ -282,6 +318,9 @@ Q, K, V = torch.zeros(2, 4, 3, 5), torch.zeros(2, 2, 7, 5), torch.zeros(2, 2, 7,
             r"mask of shape \[2, 7\] does not broadcast .* \[B, 1, 1, S\]",
         ),
         ({"mask": torch.ones(1, 2, 4, 3, 7, dtype=torch.bool)}, ValueError, "mask of shape .* does not broadcast"),
+        ({"mask": torch.tensor(True)}, ValueError, r"mask of shape \[\] does not broadcast"),
+        ({"bias": torch.tensor(1.0)}, ValueError, r"bias of shape \[\] does not broadcast"),
+        ({"scale": 10**400}, ValueError, "scale must be a finite number"),
         ({"bias": torch.ones(3, 7, dtype=torch.bool)}, TypeError, "bias must be a float tensor"),
         ({"bias": torch.ones(7, 3)}, ValueError, r"bias of shape \[7, 3\] does not broadcast"),
         ({"window": 0}, ValueError, "window must be an integer of at least 1"),
@@ -345,7 +384,9 @@ def test_a_mask_that_can_be_read_in_two_ways_is_refused_with_both_ways_to_say_it
     [
         (lambda: attention_weights(Q, K, rows=3), ValueError, "rows must be .* between -3 and 2, got 3"),
         (lambda: attention_weights(Q, K, heads=[0, 4]), ValueError, r"heads must be .* between -4 and 3, got \[0, 4\]"),
-        (lambda: attention_weights(Q, K, heads="all"), ValueError, "heads must be an integer, integers or a slice"),
+        (lambda: attention_weights(Q, K, heads="all"), ValueError, "heads must be an integer, .* or a slice"),
+        (lambda: attention_weights(Q, K, rows=slice(3, 3)), ValueError, r"rows must be .*shape \[0\]"),
+        (lambda: attention_weights(Q, K, heads=[]), ValueError, r"heads must be .*got \[\]"),
         (lambda: attention_weights(Q, K, rows=[[0]]), ValueError, r"rows must be .*shape \[1, 1\]"),
         (
             lambda: partial_attention(Q, K[..., :0, :], V[..., :0, :]),
@@ -353,6 +394,8 @@ def test_a_mask_that_can_be_read_in_two_ways_is_refused_with_both_ways_to_say_it
             r"key must have elements.*\[2, 2, 0, 5\]",
         ),
         (lambda: merge_partial(), ValueError, "parts must hold at least one pair"),
+        (lambda: merge_partial((Q.int(), Q[..., 0].int())), TypeError, "each part must be of floats, got torch.int32"),
+        (lambda: merge_partial((Q, Q[..., 0]), (Q.double(), Q[..., 0])), ValueError, "torch.float64 beside"),
         (lambda: merge_partial(Q), TypeError, "each part must be a pair of tensors.*got Tensor"),
         (lambda: merge_partial((Q, Q)), ValueError, r"each part must be an output .*\[2, 4, 3, 5\] and \[2, 4, 3, 5\]"),
     ],

@@ -83,6 +83,22 @@ def test_weights_read_after_a_reset_are_refused_and_not_wrong():
         _ = unread.attention_weights
 
 
+def test_a_cache_made_under_autocast_fits_its_layer():
+    layer, x = MaskedMultiHeadSelfAttention(D, H), torch.randn(1, 3, D)
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        output = layer(x, cache=layer.make_cache(1, 4))
+        assert_close(output.hidden_states, layer(x).hidden_states)
+
+
+def test_a_cache_made_in_inference_mode_says_so_outside():
+    with torch.inference_mode():
+        cache = KVCache(1, 1, 4, 2)
+        cache.append(torch.ones(1, 1, 1, 2), torch.ones(1, 1, 1, 2))
+    with pytest.raises(ValueError, match="made in inference_mode"):
+        cache.append(torch.ones(1, 1, 1, 2), torch.ones(1, 1, 1, 2))
+    assert cache.length == 1
+
+
 KEY, VALUE = torch.zeros(B, Hkv, 2, 5), torch.zeros(B, Hkv, 2, 5)
 
 

@@ -104,6 +104,25 @@ def test_the_look_for_such_tensors_finds_them_where_they_are():
     assert largest("tiled", softcap=5.0) == largest("fused", softcap=5.0) < LONG * LONG
 
 
+@pytest.mark.parametrize("method", ["tiled", "fused"])
+def test_what_training_keeps_for_the_way_back_grows_with_the_length_alone(method):
+    def kept(length):
+        query, key, value = tensors(2, 1, 1, length, length, 8, 8)
+        storages = {}
+        real = torch.ones(2, 1, 1, length, dtype=torch.bool)
+
+        def keep(tensor):
+            storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            output = attention(query, key, value, mask=real, is_causal=True, method=method)
+        assert output.requires_grad
+        return sum(storages.values())
+
+    assert kept(2048) <= 2.1 * kept(1024)
+
+
 def peak_in_queries(length, method, training=False, **settings):
     """Peak beside the inputs, in sizes of the query tensor: 8 heads of width 64."""
     query, key, value = (torch.randn(1, 8, length, 64, requires_grad=training) for _ in range(3))

@@ -166,13 +166,15 @@ def test_weights_can_be_read_in_compiled_code():
 
 @pytest.mark.parametrize("layer", [MaskedMultiHeadSelfAttention(D, 3), GroupedQueryAttention(D, 6, 3)])
 def test_layers_compile_whole_for_any_batch_and_length(layer):
+    torch._dynamo.reset()
     compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="eager")
-    for batch, length in [(2, 5), (3, 7)]:
-        x, real = torch.randn(batch, length, D), torch.ones(batch, length, dtype=torch.bool)
-        real[0, 2:] = False
-        ours, plain = compiled(x, real), layer(x, real)
-        assert_close(ours.hidden_states, plain.hidden_states)
-        assert_close(ours.attention_weights, plain.attention_weights)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for batch, length in [(2, 5), (3, 7), (4, 6), (2, 11)]:
+            x, real = torch.randn(batch, length, D), torch.ones(batch, length, dtype=torch.bool)
+            real[0, 2:] = False
+            ours, plain = compiled(x, real), layer(x, real)
+            assert_close(ours.hidden_states, plain.hidden_states)
+            assert_close(ours.attention_weights, plain.attention_weights)
 
 
 def test_a_state_dict_carries_a_layer_over():
@@ -298,6 +300,9 @@ X, C = torch.zeros(B, T, D), torch.zeros(B, S, DC)
         (lambda: MultiHeadAttention(D, 3)(X, (X, X, X)), ValueError, "a pair of tensors, got a tuple of 3"),
         (lambda: MultiHeadAttention(D, 3, positions="rotary"), TypeError, "positions must be RotaryPositions.*got str"),
         (lambda: MultiHeadAttention(12, 4, positions=RotaryPositions()), ValueError, "must be even, got 3"),
+        (lambda: MultiHeadCrossAttention(12, 3, positions=RotaryPositions()), ValueError, "positions belong to one"),
+        (lambda: MultiHeadAttention(D, 3, d_context=(1, 2, 3)), ValueError, r"d_context must be .*got \(1, 2, 3\)"),
+        (lambda: MultiHeadAttention(D, 3, needs_context="no"), TypeError, "needs_context must be True or False"),
         (
             lambda: MultiHeadAttention(12, 3, positions=RotaryPositions())(X, X),
             ValueError,
