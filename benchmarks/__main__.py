@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -35,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = cases.all_cases(sizes.larger() if options.large else sizes, device)
     if options.only:
         chosen = [case for case in chosen if any(fnmatchcase(case.name, pattern) for pattern in options.only)]
+    if options.show:
+        return _show_kept(options.show, chosen, options.markdown)
     if options.list:
         print("\n".join(case.name for case in chosen))
         return 0
@@ -140,6 +143,16 @@ def _show(results: list[Result], content: dict, out: Path, markdown: bool, stopp
     print(f"Kept in {out}")
 
 
+def _show_kept(path: Path, chosen: Sequence[Case], markdown: bool) -> int:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        results = report.results_of(content, chosen)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return _refuse(f"--show {path}: cannot be read as a record of a run: {type(error).__name__}: {error}")
+    _show(results, content, path, markdown, "" if content["complete"] else "The run was not complete.")
+    return 0
+
+
 def _lacking(chosen: Sequence[Case]) -> list[str]:
     """What the chosen cases need and is not installed."""
     needed = dict.fromkeys([*TOOLS, *(package for case in chosen for package in case.needs)])
@@ -166,6 +179,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--device", choices=("cpu", "cuda"), default="cpu", help="cuda times by events on the GPU")
     add("--out", type=Path, metavar="FILE", help="where the JSON goes (default _build/bench/DATE.json)")
     add("--quick", action="store_true", help="a smoke run: small sizes, one round, not a measurement")
+    add("--show", type=Path, metavar="FILE", help="measure nothing, show the tables of a kept file")
     add("--markdown", action="store_true", help="show the tables as Markdown")
     add("--strict", action="store_true", help="exit status 1 where a target is missed")
     return parser

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from benchmarks.contest import Case, Target
 from benchmarks.spread import Middle
@@ -73,6 +74,23 @@ def summary(results: Sequence[Result]) -> str:
 def record(results: Sequence[Result], *, complete: bool, **about: object) -> dict[str, object]:
     """Everything as plain numbers and strings; ``about`` is date, machine, versions and settings."""
     return {"complete": complete, **about, "cases": [_case_record(result) for result in results]}
+
+
+def results_of(content: Mapping[str, Any], cases: Iterable[Case]) -> list[Result]:
+    """What :func:`record` has recorded, of those of the cases that are in it."""
+    recorded = {case["name"]: case for case in content["cases"]}
+    return [
+        Result(
+            case,
+            [
+                Timing(each["name"], each["calls_a_round"], each["seconds"])
+                for each in recorded[case.name]["contestants"]
+            ],
+            recorded[case.name]["problem"],
+        )
+        for case in cases
+        if case.name in recorded
+    ]
 
 
 def write(path: Path, content: dict[str, object]) -> None:

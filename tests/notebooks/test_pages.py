@@ -1,5 +1,7 @@
 """The guards, over every page of the book."""
 
+import re
+
 import pytest
 
 from .cell_guards import (
@@ -42,8 +44,13 @@ def test_page(guard, path):
     refuse(guard(path))
 
 
-def test_the_decimals_of_the_readme_are_printed_by_some_notebook():
-    refuse(unproved_decimals(ROOT / "README.md", proofs=NOTEBOOKS))
+def test_the_decimals_of_the_readme_are_printed_by_some_notebook(tmp_path):
+    # But for the tables of measurements, which tests/unit/test_benchmarks.py holds against the record of their run.
+    before, tables, after = re.split(
+        "(<!-- The tables of.*<!-- end of the tables -->)", (ROOT / "README.md").read_text(), flags=re.DOTALL
+    )
+    (tmp_path / "README.md").write_text(before + "\n" * tables.count("\n") + after)
+    refuse(unproved_decimals(tmp_path / "README.md", proofs=NOTEBOOKS))
 
 
 def test_table_of_contents():

@@ -14,7 +14,7 @@ import torch
 from benchmarks import __main__ as command
 from benchmarks import cases, timing
 from benchmarks.contest import Case, Contestant, Disagreement, Target, check_agreement
-from benchmarks.report import Result, missed, record, summary, tables, write
+from benchmarks.report import LEGEND, Result, missed, record, results_of, summary, tables, write
 from benchmarks.spread import Middle
 from benchmarks.timing import LEAST_ROUNDS, Timing, cpu_seconds, gpu_seconds, measure
 
@@ -313,7 +313,32 @@ def test_the_list_shows_every_name(capsys):
     assert names == [case.name for case in cases.all_cases(cases.Sizes(), CPU)]
 
 
+def test_the_tables_of_the_readme_are_those_of_the_kept_run():
+    content = json.loads((ROOT / "benchmarks" / "results" / "cpu_2026-11-29.json").read_text(encoding="utf-8"))
+    assert content["complete"] and content["measurement"]
+    results = results_of(content, cases.all_cases(cases.Sizes(), CPU))
+    assert [result.case.name for result in results] == [case["name"] for case in content["cases"]]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    begin, end = (
+        "<!-- The tables of a kept run: python -m benchmarks --markdown --show FILE -->",
+        "<!-- end of the tables -->",
+    )
+    shown = readme.partition(begin)[2].partition(end)[0].strip()
+    assert shown == f"{tables(results, markdown=True)}\n\n{LEGEND}"
+
+
+def test_a_kept_run_is_shown_again_or_refused(tmp_path, capsys):
+    (tmp_path / "half.json").write_text('{"cases": [{}]}')
+    for name in ("half.json", "missing.json"):
+        assert command.main(["--show", str(tmp_path / name)]) == 2
+        assert "cannot be read as a record" in capsys.readouterr().err
+    kept = ROOT / "benchmarks" / "results" / "cpu_2026-11-29.json"
+    assert command.main(["--show", str(kept), "--only", "window*"]) == 0
+    assert "256 in 8192" in capsys.readouterr().out
+
+
 def test_peers_are_imported_only_when_they_are_needed():
-    program = "import sys, benchmarks.__main__; print({'transformers', 'x_transformers', 'tabulate'} & {*sys.modules} or 'none')"
+    asked = "{'transformers', 'x_transformers', 'tabulate'} & {*sys.modules} or 'none'"
+    program = f"import sys, benchmarks.__main__; print({asked})"
     run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout == "none\n"
