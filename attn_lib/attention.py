@@ -233,9 +233,8 @@ def merge_partial(*parts: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
                 f" got {shape_of(part[0])} and {shape_of(part[1])} in {part[0].dtype}"
                 f" beside {shape_of(parts[0][0])} in {parts[0][0].dtype}"
             )
-    outputs, levels = (
-        torch.stack(tensors) for tensors in zip(*parts, strict=True)
-    )  # [parts, ..., T, Dv], [parts, ..., T]
+    outputs = torch.stack([output for output, _ in parts])  # [parts, ..., T, Dv]
+    levels = torch.stack([level for _, level in parts])  # [parts, ..., T]
     top = levels.amax(dim=0)
     finite = top.detach().masked_fill(top == -torch.inf, 0.0)  # any level that is near does; it cancels out
     shares = (levels - finite).exp()

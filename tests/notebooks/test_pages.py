@@ -47,9 +47,11 @@ def test_page(guard, path):
 def test_the_decimals_of_the_readme_are_printed_by_some_notebook(tmp_path):
     # But for the tables of measurements, which tests/unit/test_benchmarks.py holds against the record of their run.
     before, tables, after = re.split(
-        "(<!-- The tables of.*<!-- end of the tables -->)", (ROOT / "README.md").read_text(), flags=re.DOTALL
+        "(<!-- The tables of.*<!-- end of the tables -->)",
+        (ROOT / "README.md").read_text(encoding="utf-8"),
+        flags=re.DOTALL,
     )
-    (tmp_path / "README.md").write_text(before + "\n" * tables.count("\n") + after)
+    (tmp_path / "README.md").write_text(before + "\n" * tables.count("\n") + after, encoding="utf-8")
     refuse(unproved_decimals(tmp_path / "README.md", proofs=NOTEBOOKS))
 
 
