@@ -1,12 +1,13 @@
 """Attention, number by number: self-, masked, cross-, multi-head and grouped-query attention.
 
 Read it from the ground up: ``masks``, ``reference``, ``tiled``, ``fused``, ``attention``, ``cache``, ``positions``,
-``layers``, ``trace``. True in a mask means *may be attended*; scores stand before the softmax, weights after it;
+``layers``, ``trace``, ``cost``. True in a mask means *may be attended*; scores stand before the softmax, weights after it;
 batch comes first.
 """
 
 from attn_lib.attention import attention, attention_weights, merge_partial, partial_attention
 from attn_lib.cache import KVCache
+from attn_lib.cost import kv_cache_bytes
 from attn_lib.layers import (
     AttentionOutput,
     CrossAttention,
@@ -43,6 +44,7 @@ __all__ = [
     "attention",
     "attention_weights",
     "causal_mask",
+    "kv_cache_bytes",
     "merge_heads",
     "merge_partial",
     "multi_head_self_attention",

@@ -82,6 +82,11 @@ class KVCache:
         """How often the cache was emptied. What was read from it before may have been written over since."""
         return self._resets
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken, full or not: room for ``max_length`` keys and values. ``kv_cache_bytes`` predicts it."""
+        return self._keys.nbytes + self._values.nbytes
+
     @torch.no_grad()
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Store the keys and values of the next N tokens.
