@@ -2,6 +2,7 @@
 
 import base64
 import io
+import itertools
 import logging
 import warnings
 
@@ -15,6 +16,7 @@ from attn_lib import merge_heads, plots
 
 TOKENS = ["私は", "機械学習が", "love"]
 WEIGHTS = torch.tensor([[0.0, 0.25, 0.75], [1.0, 0.0, 0.0], [0.5, 0.125, 0.375]], dtype=torch.float64)
+CAUSAL = torch.ones(3, 3, dtype=torch.bool).tril()
 OWNER = torch.arange(6).view(2, 3, 1).expand(2, 3, 2)
 
 
@@ -30,8 +32,39 @@ def drawings():
         "steps": lambda: plots.plot_steps({"score": role[:, 0], "weight": WEIGHTS[0]}, TOKENS, title="steps"),
         "blend": lambda: plots.plot_blend(WEIGHTS[0], role.abs(), TOKENS, title="blend"),
         "output map": lambda: plots.plot_output_map(role[:2], torch.eye(4), torch.ones(4), title="map"),
+        "masks": lambda: plots.plot_masks({"causal": CAUSAL, "its opposite": ~CAUSAL}, TOKENS, title="masks"),
+        "masks of several sizes": lambda: plots.plot_masks(
+            {"square": CAUSAL, "wide": torch.ones(1, 4, dtype=torch.bool)},
+            {"square": TOKENS, "wide": ["寝る"]},
+            {"square": TOKENS, "wide": ["a", "b", "c", "d"]},
+            title="sizes",
+        ),
+        "signed": lambda: plots.plot_signed(role, TOKENS, ["x", "y"], title="signed"),
+        "signed, many": lambda: plots.plot_signed(
+            torch.randn(50, 32), [str(i) for i in range(50)], [str(i) for i in range(32)], title="many"
+        ),
+        "nothing but zeros": lambda: plots.plot_signed(torch.zeros(2, 2), TOKENS[:2], title="zeros"),
+        "curves": lambda: plots.plot_curves(
+            [1, 2, 4],
+            {"$measured": [1.0, 4.1, 15.8], "again": role[:, 0].abs()},
+            predicted={"S²": [1, 4, 16]},
+            x_label="S",
+            y_label="pairs",
+            title="curves",
+            log_x=True,
+            log_y=True,
+        ),
+        "encoder layer": lambda: plots.plot_encoder_layer({"in": "a note"}, title="layer"),
+        "head sharing": lambda: plots.plot_head_sharing({"MHA": (16, 16), "MQA": (8, 1)}, title="sharing"),
+        "arrows": lambda: plots.plot_arrows(
+            {"a": {"q": role[0], "zero": torch.zeros(2)}, "b": {"k": role[1]}}, roles={"q": "query"}, title="arrows"
+        ),
         "owners": lambda: plots.plot_owners({"merged": merge_heads(OWNER)}, TOKENS, title="owners"),
     }
+
+
+def curves(lines, **settings):
+    return plots.plot_curves([0, 2], lines, x_label="x", y_label="y", title="t", **settings)
 
 
 def shown(figure):
@@ -92,6 +125,24 @@ def test_the_readers_own_style_stays_out():
             lambda: plots.plot_output_map(torch.ones(2, 2), torch.eye(3), torch.ones(3), title="t"),
             "do not fit together",
         ),
+        (lambda: plots.plot_masks({}, TOKENS, title="t"), "masks must not be empty"),
+        (
+            lambda: plots.plot_masks({"m": CAUSAL[None]}, TOKENS, title="t"),
+            r"mask 'm' must be \[T, S\], got \[1, 3, 3\]",
+        ),
+        (
+            lambda: plots.plot_masks({"m": CAUSAL[:2]}, TOKENS, title="t"),
+            "query_tokens holds 3 names, mask 'm' needs 2",
+        ),
+        (lambda: plots.plot_signed(WEIGHTS, TOKENS, ["a"], title="t"), "columns holds 1 names, the matrix needs 3"),
+        (lambda: curves({"a": [1.0]}), "curve 'a' must have 2 numbers, as x has, got 1"),
+        (lambda: curves({"a": [1.0, 0.0]}, log_y=True), "curve 'a' must be above 0"),
+        (lambda: curves({"a": [1.0, 2.0]}, log_x=True), "x must be above 0"),
+        (lambda: curves({name: [1.0, 2.0] for name in "abcde"}), "curves must be 1 to 4, got 5"),
+        (lambda: plots.plot_encoder_layer({"norm": "?"}, title="t"), r"no box of the drawing: \['norm'\]"),
+        (lambda: plots.plot_head_sharing({"odd": (8, 3)}, title="t"), "Hkv = 3 must divide H = 8"),
+        (lambda: plots.plot_arrows({"a": {"q": torch.ones(3)}}, title="t"), r"arrow 'q' must be \[2\], got \[3\]"),
+        (lambda: plots.plot_arrows({"a": {}}, title="t"), "at least one arrow"),
     ],
 )
 def test_what_does_not_fit_is_refused_not_drawn(misuse, says):
@@ -121,3 +172,24 @@ def test_each_cell_holds_its_number_and_dark_cells_have_light_ink():
 def test_cells_too_narrow_for_a_number_hold_none():
     figure = drawings()["many keys"]()
     assert "1.00" not in {text.get_text() for text in figure.axes[0].texts}
+
+
+def test_a_mask_says_by_a_sign_what_its_colour_says_and_refuses_numbers():
+    figure = plots.plot_masks({"causal": CAUSAL}, TOKENS, title="masks")
+    assert [text.get_text() for text in figure.axes[0].texts][:9] == list("✓××✓✓×✓✓✓")
+    with pytest.raises(TypeError, match="mask 'm' must be boolean, got torch.float64"):
+        plots.plot_masks({"m": WEIGHTS}, TOKENS, title="t")
+
+
+def test_signed_numbers_are_white_at_zero_and_equally_dark_on_both_sides():
+    figure = plots.plot_signed(torch.tensor([[-2.0, 0.0, 2.0, 1.0]]), ["a"], list("wxyz"), title="signed")
+    colors = [patch.get_facecolor()[:3] for patch in figure.axes[0].patches]
+    assert colors[1] == pytest.approx((1, 1, 1), abs=0.02)
+    assert colors[0] == to_rgb("#7A4A00") and colors[2] == to_rgb("#4B4471")
+
+
+def test_the_names_of_curves_that_end_together_do_not_touch():
+    figure = curves({"one": [0.0, 1.0], "two": [5.0, 1.0], "three": [2.0, 1.001], "four": [9.0, 10.0]})
+    figure.draw_without_rendering()
+    boxes = sorted((text.get_window_extent() for text in figure.axes[0].texts), key=lambda box: box.y0)
+    assert all(below.y1 <= above.y0 for below, above in itertools.pairwise(boxes))
