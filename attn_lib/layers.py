@@ -457,7 +457,8 @@ class MultiHeadAttention(_ProjectedAttention):
 
     In PyTorch:
         ``nn.MultiheadAttention`` takes the same x three times, is sequence-first unless told otherwise, reads
-        its boolean masks the other way round, averages its weights, and gives NaN where all keys are padding.
+        its boolean masks the other way round, averages its weights, and where all keys are padding gives NaN or 0,
+        by the path that it takes inside.
 
     Attributes:
         w_q: ``nn.Linear(d_model, H * Dk)``. Head h owns the rows ``h * Dk ... (h + 1) * Dk - 1`` of its weight.
@@ -545,7 +546,7 @@ class MultiHeadAttention(_ProjectedAttention):
 
         Returns:
             A layer of this class, of the same dtype and device in the same train/eval mode, with the same
-            ``requires_grad``, that gives the same output (where all keys are padding the module gives NaN);
+            ``requires_grad``, that gives the same output (where all keys are padding the module may give NaN);
             ``attention_weights`` are per head where the module's are averaged.
 
         Raises:
