@@ -84,7 +84,7 @@ class KVCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken, full or not: room for ``max_length`` keys and values. ``kv_cache_bytes`` predicts it."""
+        """Bytes that the room for ``max_length`` keys and values takes, full or not; ``kv_cache_bytes`` predicts them."""
         return self._keys.nbytes + self._values.nbytes
 
     @torch.no_grad()

@@ -33,7 +33,7 @@ def kv_cache_bytes(
         dtype: of what is stored.
 
     Returns:
-        Bytes, exactly: :attr:`KVCache.nbytes` of all layers together, where there is room for no more than ``length``.
+        The bytes, exactly. A :class:`KVCache` of that ``max_length`` takes as many, by its ``nbytes``, in each layer.
 
     Raises:
         TypeError: a size that is no integer, a dtype that is none.

@@ -152,7 +152,7 @@ def plot_signed(
         column_label: what the columns are.
 
     Returns:
-        The figure. One scale serves all its matrices: the largest number, whatever its sign, has the darkest cell.
+        The figure, on one scale for all its matrices. The largest number, whatever its sign, has the darkest cell.
 
     Raises:
         ValueError: a matrix of another shape, names that are too many or too few.
