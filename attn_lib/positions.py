@@ -61,7 +61,7 @@ def rotate(tensor: Tensor, *, offset: int = 0, base: float = 10000.0, halves: bo
         offset: the position of the first of the T.
         base: pair i turns by ``base ** (-2 i / Dk)`` radians a position.
         halves: False pairs neighbours, columns 2i and 2i + 1, as the paper does; True pairs column i with
-            i + Dk / 2, as the published Llama weights need it.
+            i + Dk / 2, as Llama weights in the Hugging Face format need it (Meta's own files pair neighbours).
 
     Returns:
         ``[..., T, Dk]`` in the tensor's dtype; angles are float64 and the turning at least float32.

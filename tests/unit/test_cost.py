@@ -9,8 +9,8 @@ from attn_lib import KVCache, kv_cache_bytes
 
 PUBLISHED = {
     # name: shape, tokens, bytes as printed by the source
-    "Llama 2 70B, 4096 tokens (draft-calabria-bmwg-ai-fabric-inference-bench)": (80, 8, 128, 4096, 1_342_177_280),
-    "Llama 2 70B, a token (the same)": (80, 8, 128, 1, 320 * 1024),
+    "80 layers and 8 heads of 128, 4096 tokens (draft-calabria-bmwg-ai-fabric-inference-bench)": (80, 8, 128, 4096, 1_342_177_280),
+    "a token of it (the same)": (80, 8, 128, 1, 320 * 1024),
     "OPT-13B, a token (Kwon et al. 2023, section 3)": (40, 40, 128, 1, 800 * 1024),
 }
 
