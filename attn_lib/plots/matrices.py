@@ -1,4 +1,4 @@
-"""Matrices on small_cellsd paper: rows are queries, columns are keys."""
+"""Matrices on squared paper: rows are queries, columns are keys."""
 
 from __future__ import annotations
 
@@ -377,7 +377,7 @@ def _matrix(
     columns: Sequence[str] = (),
     least: float = LEAST_CELL,
 ) -> None:
-    """A matrix on small_cellsd paper: coloured cells with a number (or a label) in each, names around it."""
+    """A matrix on squared paper: coloured cells with a number (or a label) in each, names around it."""
     x, y = at
     cell_width = ax.figure.get_figwidth() / ax.get_xlim()[1]
     for row, column in np.ndindex(matrix.shape):

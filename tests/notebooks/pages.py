@@ -8,9 +8,9 @@ from pathlib import Path
 from book.scripts.store_outputs import ROOT, cell_name, read
 
 __all__ = [
-    "ROOT",
     "NOTEBOOKS",
     "PAGES",
+    "ROOT",
     "Line",
     "cell_name",
     "code_cells",

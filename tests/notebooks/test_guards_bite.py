@@ -3,6 +3,7 @@
 import base64
 import copy
 import io
+import itertools
 
 import nbformat
 import numpy
@@ -253,16 +254,33 @@ def test_every_guard_is_shown_a_fault():
     assert {guard for _, guard, _ in FAULTS} == {guard.__name__ for guard in NOTEBOOK_GUARDS}
 
 
+def changed_digits(path):
+    """Each line of a notebook's prose with one digit of one decimal changed.
+
+    A short decimal, 1.0, may become another that a cell prints as well, 2.0: that no guard can see.
+    """
+    there = {number for cell in printed_decimals([path]) for number in cell}
+    for text in map(claims, prose(path)):
+        for match in DECIMAL.finditer(text):
+            if PLACE.search(text[: match.start()]):
+                continue
+            for place, digit in itertools.product(range(*match.span()), "0123456789"):
+                if text[place].isdigit() and text[place] != digit:
+                    changed = text[:place] + digit + text[place + 1 :]
+                    if len(match[0]) > 4 or not set(decimals(changed[slice(*match.span())])) & there:
+                        yield changed
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_any_changed_digit_of_any_decimal_in_the_books_prose_is_seen(path):
     printed = printed_decimals([path])
-    texts = [claims(line) for line in prose(path)]
-    places = [(text, place) for text in texts for match in DECIMAL.finditer(text) for place in range(*match.span())]
-    assert places
-    for text, place in places:
-        for digit in set("0123456789") - {text[place]} if text[place].isdigit() else ():
-            changed = text[:place] + digit + text[place + 1 :]
-            assert unprinted(changed, printed) or PLACE.search(text[:place]), changed
+    for changed in changed_digits(path):
+        assert unprinted(changed, printed), changed
+
+
+def test_most_chapters_have_decimals_whose_digits_can_be_changed():
+    found = [sum(1 for _ in changed_digits(path)) for path in NOTEBOOKS]
+    assert sum(found) > 1000 and sum(number > 0 for number in found) > len(found) / 2
 
 
 @pytest.mark.parametrize(("text", "faults"), [

@@ -25,6 +25,7 @@ def article(path: Path) -> BeautifulSoup:
     return read(path).select_one("article.bd-article")
 
 
+@cache
 def anchors(path: Path) -> set[str]:
     return {tag["id"] for tag in read(path).select("[id]")} | {tag["name"] for tag in read(path).select("a[name]")}
 
