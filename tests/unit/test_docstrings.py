@@ -11,6 +11,7 @@ from types import FunctionType, ModuleType
 
 import pytest
 import torch
+from pybtex.database import parse_file
 
 import attn_lib
 
@@ -148,10 +149,9 @@ def works_cited(text: str) -> set[tuple[str, str]]:
 
 
 def works_in_the_bibliography() -> set[tuple[str, str]]:
-    entries = (ROOT / "book/references.bib").read_text(encoding="utf-8").split("\n@")
-    authors = [re.search(r"author\s*= \{(?:(\w+),|(.+?)\},)", entry) for entry in entries]
-    years = [re.search(r"year\s*= \{(\d+)\}", entry)[1] for entry in entries]
-    return {(author[1] or author[2].replace("{ }", " "), year) for author, year in zip(authors, years, strict=True)}
+    entries = parse_file(ROOT / "book/references.bib").entries.values()
+    first = [entry.persons["author"][0].rich_last_names for entry in entries]
+    return {(" ".join(map(str, name)), entry.fields["year"]) for name, entry in zip(first, entries, strict=True)}
 
 
 def test_every_work_cited_is_in_the_bibliography():
