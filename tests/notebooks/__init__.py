@@ -18,7 +18,8 @@
 * **Exercises**: under a heading `### Exercise 1: ...`, three code cells with these tags, in this order: `exercise` (what the
   reader fills in, `answer = ...`; it runs as it stands), `check` (defines `check_...(answer)` and calls
   it, which prints *Not answered yet*), `solution` with `hide-cell` (calls the same function, which prints *Right.*). They are
-  numbered from 1, and every notebook has at least one. `attn_lib.exercises.check_answer` prints these words.
+  numbered from 1, and every notebook has at least four. `attn_lib.exercises.check_answer` prints these words.
+* **The end**: a last cell with `## What to take away`, whose last line is `Next: ` and a link.
 * **CommonMark**, tables, `$...$` and `<details>` only, in notebooks. One `#` title; no heading level is jumped.
 
 nbval_guards.py holds what needs a kernel (see `conftest.py` at the root), cell_guards.py, prose_guards.py and toc_guard.py what

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from .pages import Line, code_cells, printed_texts, prose
+from .pages import Line, code_cells, printed_texts, prose, read
 
 SEPARATOR = r"(?:\\,|\{,\}|_|[\u2009\u202f])"  # between groups of digits, in LaTeX, Python and typography
 DECIMAL = re.compile(
@@ -115,6 +115,16 @@ def heading_faults(path: Path) -> list[str]:
             faults.append(f"{line.place}: {missing} must come before {heading[0].strip()}")
         above = level
     return faults or ([] if above else [f"{path.name}: has no title"])
+
+
+def chapter_faults(path: Path) -> list[str]:
+    """A chapter has four exercises or more, and ends with what to take away and a link to what comes next."""
+    exercises = sum(line.text.startswith("### Exercise ") for line in prose(path))
+    end = read(path).cells[-1].source.splitlines()
+    faults = [] if exercises >= 4 else [f"{path.name}: has {exercises} exercises, readers ask for four"]
+    faults += [] if "## What to take away" in end else [f"{path.name}: does not end with ## What to take away"]
+    comes_next = end and end[-1].startswith("Next: ") and "](" in end[-1]
+    return faults + ([] if comes_next else [f"{path.name}: its last line is not Next: and a link"])
 
 
 def beyond_commonmark(path: Path) -> list[str]:

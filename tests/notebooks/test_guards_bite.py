@@ -17,6 +17,7 @@ from .pages import NOTEBOOKS, prose
 from .prose_guards import (
     DECIMAL,
     PLACE,
+    chapter_faults,
     claims,
     decimals,
     heading_faults,
@@ -252,6 +253,20 @@ def test_a_fault_is_seen_and_its_place_named(plant, guard, words, sound, tmp_pat
 
 def test_every_guard_is_shown_a_fault():
     assert {guard for _, guard, _ in FAULTS} == {guard.__name__ for guard in NOTEBOOK_GUARDS}
+
+
+def test_a_chapter_that_stops_short_is_seen(sound, tmp_path):
+    assert chapter_faults(sound) == [
+        "sound.ipynb: has 1 exercises, readers ask for four",
+        "sound.ipynb: does not end with ## What to take away",
+        "sound.ipynb: its last line is not Next: and a link",
+    ]
+    nb = nbformat.read(sound, as_version=4)
+    nb.cells.append(nbformat.v4.new_markdown_cell("### Exercise 2: a\n\n### Exercise 3: b\n\n### Exercise 4: c"))
+    nb.cells.append(nbformat.v4.new_markdown_cell("## What to take away\n\n* That.\n\nNext: [more](more.ipynb)."))
+    path = tmp_path / "whole.ipynb"
+    nbformat.write(nb, path)
+    assert chapter_faults(path) == []
 
 
 def changed_digits(path):

@@ -14,7 +14,7 @@ from .cell_guards import (
     unrepeatable_outputs,
 )
 from .pages import NOTEBOOKS, PAGES, ROOT
-from .prose_guards import beyond_commonmark, heading_faults, unproved_decimals
+from .prose_guards import beyond_commonmark, chapter_faults, heading_faults, unproved_decimals
 from .toc_guard import toc_faults
 
 NOTEBOOK_GUARDS = [
@@ -36,6 +36,11 @@ def test_there_are_notebooks_and_pages():
 @pytest.mark.parametrize("guard", NOTEBOOK_GUARDS, ids=lambda guard: guard.__name__)
 def test_notebook(guard, path):
     refuse(guard(path))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_chapter(path):
+    refuse(chapter_faults(path))
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
