@@ -26,6 +26,8 @@ from attn_lib.plots.house import (
     readable_on,
 )
 
+MARKERS, LINES = ("o", "s", "^", "D"), ("-", "--", "-.", ":")  # of the curves, in the order of their colours
+
 
 def plot_steps(stages: Mapping[str, Tensor], key_tokens: Sequence[str], *, title: str, digits: int = 4) -> BookFigure:
     """One query's way from scores to weights: a panel of bars for each stage, a bar for each key.
@@ -111,9 +113,6 @@ def plot_blend(weights: Tensor, value: Tensor, key_tokens: Sequence[str], *, tit
         ax.legend(ncols=len(key_tokens), loc="upper left", bbox_to_anchor=(0, -0.02), frameon=False, fontsize=10,
                   handlelength=1.2, title="weight × value of", title_fontsize=9, alignment="left")  # fmt: skip
         return finish(figure, title)
-
-
-MARKERS, LINES = ("o", "s", "^", "D"), ("-", "--", "-.", ":")
 
 
 def plot_curves(

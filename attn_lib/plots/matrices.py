@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -72,14 +73,10 @@ def plot_weights(
     """
     key_tokens = query_tokens if key_tokens is None else key_tokens
     several = _several("weights", weights, names)
-    panels = {
-        (index, names[index] if names else ""): (matrix, WEIGHT_MAP(matrix), None)
-        for index, matrix in enumerate(several)
-    }
-    rows = {panel: query_tokens if panel[0] == 0 else () for panel in panels}
     check_names("query_tokens", query_tokens, several.shape[1])
     check_names("key_tokens", key_tokens, several.shape[2])
-    return _side_by_side(panels, rows, dict.fromkeys(panels, key_tokens), title=title, digits=digits)
+    panels = _panels(several, WEIGHT_MAP(several), query_tokens, key_tokens, names)
+    return _side_by_side(panels, title=title, digits=digits)
 
 
 def plot_masks(
@@ -110,22 +107,19 @@ def plot_masks(
     """
     require(len(masks) > 0, "masks must not be empty")
     key_tokens = query_tokens if key_tokens is None else key_tokens
-    panels, rows, columns = {}, {}, {}
-    for index, (name, mask) in enumerate(masks.items()):
+    panels = []
+    for name, mask in masks.items():
         if mask.dtype != torch.bool:
             raise TypeError(f"mask {name!r} must be boolean, got {mask.dtype}")
         require(mask.dim() == 2 and mask.numel() > 0, f"mask {name!r} must be [T, S], got {shape_of(mask)}")
+        rows, columns = (each[name] if isinstance(each, Mapping) else each for each in (query_tokens, key_tokens))
+        check_names("query_tokens", rows, mask.shape[0], f"mask {name!r}")
+        check_names("key_tokens", columns, mask.shape[1], f"mask {name!r}")
         seen = mask.cpu().numpy()
         colors = np.where(seen[..., None], WEIGHT_MAP(0.42)[:3], to_rgb("#F1F1F1"))
-        panel = (index, name)
-        panels[panel] = (seen, colors, np.where(seen, "✓", "×"))
-        own_rows, columns[panel] = (
-            tokens[name] if isinstance(tokens, Mapping) else tokens for tokens in (query_tokens, key_tokens)
-        )
-        check_names("query_tokens", own_rows, mask.shape[0], f"mask {name!r}")
-        check_names("key_tokens", columns[panel], mask.shape[1], f"mask {name!r}")
-        rows[panel] = own_rows if index == 0 or isinstance(query_tokens, Mapping) else ()
-    return _side_by_side(panels, rows, columns, title=title, least=0.2)
+        rows = rows if not panels or isinstance(query_tokens, Mapping) else ()
+        panels.append(Panel(seen, colors, rows, columns, name, np.where(seen, "✓", "×")))
+    return _side_by_side(panels, title=title, least=0.2)
 
 
 def plot_signed(
@@ -162,19 +156,9 @@ def plot_signed(
     check_names("rows", rows, several.shape[1])
     check_names("columns", columns, several.shape[2])
     most = np.abs(several).max() or 1.0
-    panels = {
-        (index, names[index] if names else ""): (each, SIGNED_MAP(0.5 + 0.5 * each / most), None)
-        for index, each in enumerate(several)
-    }
-    return _side_by_side(
-        panels,
-        {panel: rows if panel[0] == 0 else () for panel in panels},
-        dict.fromkeys(panels, columns),
-        title=title,
-        digits=digits,
-        labels=(row_label, column_label),
-        small_cells=True,
-    )
+    panels = _panels(several, SIGNED_MAP(0.5 + 0.5 * several / most), rows, columns, names)
+    labels = (row_label, column_label)
+    return _side_by_side(panels, title=title, digits=digits, labels=labels, small_cells=True)
 
 
 def plot_projections(
@@ -309,10 +293,28 @@ def _several(name: str, given: Tensor | Sequence[Tensor], names: Sequence[str]) 
     return several
 
 
+@dataclass(frozen=True)
+class Panel:
+    """One matrix of several, and what stands around it."""
+
+    numbers: np.ndarray  # [T, S]
+    colors: np.ndarray  # [T, S, RGB or RGBA]
+    rows: Sequence[str]  # T names, or none where the panel on the left has them
+    columns: Sequence[str]  # S names
+    name: str  # above it, or ""
+    texts: np.ndarray | None = None  # in the cells, instead of the numbers
+
+
+def _panels(several: np.ndarray, colors: np.ndarray, rows, columns, names: Sequence[str]) -> list[Panel]:
+    """Panels that share their rows, which are named once, and their columns."""
+    return [
+        Panel(matrix, colors[index], () if index else rows, columns, names[index] if names else "")
+        for index, matrix in enumerate(several)
+    ]
+
+
 def _side_by_side(
-    panels: Mapping[tuple[int, str], tuple[np.ndarray, np.ndarray, np.ndarray | None]],
-    rows: Mapping[tuple[int, str], Sequence[str]],
-    columns: Mapping[tuple[int, str], Sequence[str]],
+    panels: Sequence[Panel],
     *,
     title: str,
     digits: int = 2,
@@ -320,37 +322,31 @@ def _side_by_side(
     least: float = LEAST_CELL,
     small_cells: bool = False,
 ) -> BookFigure:
-    """Panels of (numbers, colours, what stands in the cells instead), by (place, name above); names around them."""
+    """Panels in a row, the names of their axes left and below. Small cells without numbers are made to fit in height too."""
     with house_style():
-        beside = {panel: inches(names) if names else 0.0 for panel, names in rows.items()}
-        across = sum(matrix.shape[1] for matrix, *_ in panels.values()) + 0.5 * (len(panels) - 1)
-        cell_width = min(CELL_WIDTH, (TEXT_WIDTH - sum(beside.values())) / across)
+        beside = [inches(panel.rows) if panel.rows else 0.0 for panel in panels]
+        across = sum(panel.numbers.shape[1] for panel in panels) + 0.5 * (len(panels) - 1)
+        cell_width = min(CELL_WIDTH, (TEXT_WIDTH - sum(beside)) / across)
+        tallest = max(len(panel.numbers) for panel in panels)
         small = small_cells and cell_width < least
-        tallest = max(len(matrix) for matrix, *_ in panels.values())
         cell_height = min(cell_width, SMALL_HEIGHT / tallest) if small else CELL_HEIGHT
-        first = next(iter(panels))
-        figure, ax = paper(
-            across + (sum(beside.values()) - beside[first]) / cell_width,
-            tallest,
-            cell_width,
-            cell_height,
-        )
+        figure, ax = paper(across + sum(beside[1:]) / cell_width, tallest, cell_width, cell_height)
         x = 0.0
-        for panel, (matrix, colors, texts) in panels.items():
-            x += beside[panel] / cell_width if panel != first else 0.0
-            T, S = matrix.shape
-            drawn = rows[panel], columns[panel]
+        for index, panel in enumerate(panels):
+            x += beside[index] / cell_width if index else 0.0
+            T, S = panel.numbers.shape
+            rows, columns = panel.rows, panel.columns
             if small:
-                drawn = _thinned(drawn[0], 0.17 / cell_height), _thinned(drawn[1], 0.3 / cell_width)
-            _matrix(ax, matrix, colors, at=(x, 0), digits=digits, labels=texts, name=panel[1], rows=drawn[0],
-                    columns=drawn[1], least=least)  # fmt: skip
-            below = T + 0.5 + (inches(drawn[1]) * 0.75 if crowded(drawn[1], cell_width) else 0.25) / cell_height
+                rows, columns = _thinned(rows, 0.17 / cell_height), _thinned(columns, 0.3 / cell_width)
+            _matrix(ax, panel.numbers, panel.colors, at=(x, 0), digits=digits, labels=panel.texts, name=panel.name,
+                    rows=rows, columns=columns, least=least)  # fmt: skip
+            below = T + 0.5 + (inches(columns) * 0.75 if crowded(columns, cell_width) else 0.25) / cell_height
             ax.text(x + S / 2, below, labels[1], ha="center", va="center", color=ROLE_COLORS.get(labels[1], INK))
             x += S + 0.5
-        left = -(beside[first] + 0.16) / cell_width
-        middle = len(panels[first][0]) / 2
+        left = -(beside[0] + 0.16) / cell_width
+        middle = len(panels[0].numbers) / 2
         ax.text(left, middle, labels[0], rotation=90, ha="center", va="center", color=ROLE_COLORS.get(labels[0], INK))
-        above = 1.6 if any(name for _, name in panels) else 0.8
+        above = 1.6 if any(panel.name for panel in panels) else 0.8
         return titled(figure, ax, title, left=left - 0.12 / cell_width, above=above * CELL_HEIGHT / cell_height)
 
 

@@ -270,20 +270,14 @@ def test_a_chapter_that_stops_short_is_seen(sound, tmp_path):
 
 
 def changed_digits(path):
-    """Each line of a notebook's prose with one digit of one decimal changed.
-
-    A short decimal, 1.0, may become another that a cell prints as well, 2.0: that no guard can see.
-    """
-    there = {number for cell in printed_decimals([path]) for number in cell}
+    """Each line of a notebook's prose with one digit of one decimal changed, places in a source (section 3.2) left alone."""
     for text in map(claims, prose(path)):
         for match in DECIMAL.finditer(text):
             if PLACE.search(text[: match.start()]):
                 continue
             for place, digit in itertools.product(range(*match.span()), "0123456789"):
                 if text[place].isdigit() and text[place] != digit:
-                    changed = text[:place] + digit + text[place + 1 :]
-                    if len(match[0]) > 4 or not set(decimals(changed[slice(*match.span())])) & there:
-                        yield changed
+                    yield text[:place] + digit + text[place + 1 :]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
@@ -293,9 +287,9 @@ def test_any_changed_digit_of_any_decimal_in_the_books_prose_is_seen(path):
         assert unprinted(changed, printed), changed
 
 
-def test_most_chapters_have_decimals_whose_digits_can_be_changed():
-    found = [sum(1 for _ in changed_digits(path)) for path in NOTEBOOKS]
-    assert sum(found) > 1000 and sum(number > 0 for number in found) > len(found) / 2
+def test_the_chapters_by_hand_have_digits_to_change():
+    # Where a chapter's text has no decimal, the test above has nothing to do; these quote the documents' numbers.
+    assert {path.name[:2] for path in NOTEBOOKS if any(changed_digits(path))} >= {"02", "04", "05"}
 
 
 @pytest.mark.parametrize(("text", "faults"), [
