@@ -7,7 +7,7 @@ batch comes first.
 
 from attn_lib.attention import attention, attention_weights, merge_partial, partial_attention
 from attn_lib.cache import KVCache
-from attn_lib.cost import kv_cache_bytes
+from attn_lib.cost import AttentionCost, attention_cost, kv_cache_bytes, tiled_traffic_bytes, visible_pairs
 from attn_lib.layers import (
     AttentionOutput,
     CrossAttention,
@@ -28,6 +28,7 @@ from attn_lib.positions import RotaryPositions, rotate, sinusoidal_positions
 from attn_lib.trace import AttentionTrace, trace_attention, trace_from
 
 __all__ = [
+    "AttentionCost",
     "AttentionOutput",
     "AttentionTrace",
     "CrossAttention",
@@ -42,6 +43,7 @@ __all__ = [
     "RotaryPositions",
     "SelfAttention",
     "attention",
+    "attention_cost",
     "attention_weights",
     "causal_mask",
     "kv_cache_bytes",
@@ -54,7 +56,9 @@ __all__ = [
     "sinusoidal_positions",
     "sliding_window_mask",
     "split_heads",
+    "tiled_traffic_bytes",
     "trace_attention",
     "trace_from",
+    "visible_pairs",
 ]
 __version__ = "0.1.0"

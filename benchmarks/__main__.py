@@ -15,15 +15,14 @@ from pathlib import Path
 
 import torch
 
+from attn_lib.measure.machine import machine, versions
+from attn_lib.measure.timing import LEAST_ROUNDS, clock_of, time_in_turn
 from benchmarks import cases, report
 from benchmarks.contest import Case, Disagreement, check_agreement
-from benchmarks.machine import machine, versions
 from benchmarks.peers import PACKAGES
 from benchmarks.report import Result
-from benchmarks.timing import LEAST_ROUNDS, cpu_seconds, gpu_seconds, measure
 
 ROUNDS = 21
-TOOLS = ("tqdm", "tabulate")  # what every run needs beside torch
 # 0: done. 1: contestants disagree; with --strict, a target missed. 2: cannot run. 130: interrupted, as shells have it.
 
 
@@ -74,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             measurement=measurement,
             date=now.isoformat(timespec="seconds"),
             machine=machine(device),
-            versions=versions(),
+            versions=versions(list(PACKAGES.values())),
             settings={
                 "device": options.device,
                 "threads": torch.get_num_threads(),
@@ -97,7 +96,7 @@ def _run(chosen: Sequence[Case], device: torch.device, rounds: int, quick: bool,
     """Every case in its turn; a case that is done is added to ``results`` at once."""
     from tqdm import tqdm
 
-    clock = gpu_seconds if device.type == "cuda" else cpu_seconds
+    clock = clock_of(device)
     # No bar where nobody watches. No estimate of the time left: the cases take from a second to two minutes.
     shape = "{percentage:3.0f}% |{bar}| {elapsed} {desc}"
     with tqdm(total=len(chosen), disable=None, bar_format=shape, leave=False) as bar:
@@ -122,7 +121,7 @@ def _run_case(
     except Disagreement as problem:
         return Result(case, problem=" ".join(str(problem).split()))
     settings = {"sample_seconds": 0.0} if quick else {}
-    return Result(case, measure(contestants, clock, rounds, took=took, after_round=after_round, **settings))
+    return Result(case, time_in_turn(contestants, clock, rounds, took=took, after_round=after_round, **settings))
 
 
 def _show(results: list[Result], content: dict, out: Path, markdown: bool, stopped: str) -> None:
@@ -155,7 +154,7 @@ def _show_kept(path: Path, chosen: Sequence[Case], markdown: bool) -> int:
 
 def _lacking(chosen: Sequence[Case]) -> list[str]:
     """What the chosen cases need and is not installed."""
-    needed = dict.fromkeys([*TOOLS, *(package for case in chosen for package in case.needs)])
+    needed = dict.fromkeys(package for case in chosen for package in case.needs)
     return [PACKAGES.get(package, package) for package in needed if find_spec(package) is None]
 
 

@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 import attn_lib
+from attn_lib.measure.timing import Contestant
 from benchmarks import peers
-from benchmarks.contest import Case, Contestant, Target
+from benchmarks.contest import Case, Target
 
 OURS = "attn_lib"
 FORWARD, BOTH = "forward", "forward+backward"

@@ -9,28 +9,8 @@ from operator import attrgetter
 
 import torch
 
-from benchmarks.spread import Middle
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """One way of doing the work of a case.
-
-    Attributes:
-        name: the heading of its column.
-        call: does the work once and returns what came out.
-        compared: whether what came out must be what the first contestant gives.
-        prepare: runs before every sample and is not timed.
-        calls: how many calls make one sample; left out, as many as fill a sample's time.
-        times_itself: ``call`` returns the seconds, and no clock is needed.
-    """
-
-    name: str
-    call: Callable[[], object]
-    compared: bool = True
-    prepare: Callable[[], object] | None = None
-    calls: int | None = None
-    times_itself: bool = False
+from attn_lib.measure.spread import Middle
+from attn_lib.measure.timing import Contestant
 
 
 @dataclass(frozen=True)

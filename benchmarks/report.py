@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from attn_lib.files import write_whole
+from attn_lib.measure.spread import Middle
+from attn_lib.measure.timing import Timing
 from benchmarks.contest import Case, Target
-from benchmarks.spread import Middle
-from benchmarks.timing import Timing
 
 LEGEND = (
     "First the median time of one call, then the others as multiples of it, medians of the ratios of the same round:\n"
@@ -94,18 +93,9 @@ def results_of(content: Mapping[str, Any], cases: Iterable[Case]) -> list[Result
 
 
 def write(path: Path, content: dict[str, object]) -> None:
-    """Write JSON whole or not at all: into a file beside it, which then takes its name."""
+    """Write JSON whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1, ensure_ascii=False)
-            file.write("\n")
-        os.chmod(beside, 0o644)  # temporary files are for their owner alone
-        os.replace(beside, path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
+    write_whole(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def _table(results: Sequence[Result], markdown: bool) -> str:

@@ -130,7 +130,7 @@ def plot_curves(
 
     Args:
         x: the N places.
-        curves: name to N measured numbers; at most four curves.
+        curves: name to N measured numbers; at most four curves. NaN where a curve has no number: it ends, or has a gap.
         predicted: name to N predicted numbers.
         x_label: what x is, and its unit.
         y_label: what y is, and its unit.
@@ -154,7 +154,9 @@ def plot_curves(
     for name, values in (*curves.items(), *predicted.items()):
         fits = array(values).shape == places.shape
         require(fits, f"curve {name!r} must have {len(places)} numbers, as x has, got {len(values)}")
-        require(not log_y or bool((array(values) > 0).all()), f"curve {name!r} must be above 0 to have a logarithm")
+        there = array(values)[np.isfinite(array(values))]
+        require(len(there) > 0, f"curve {name!r} must have a number that is finite")
+        require(not log_y or bool((there > 0).all()), f"curve {name!r} must be above 0 to have a logarithm")
     require(not log_x or bool((places > 0).all()), "x must be above 0 to have a logarithm")
     with house_style():
         figure = BookFigure(figsize=(TEXT_WIDTH, 3.2), layout="constrained")
@@ -167,25 +169,31 @@ def plot_curves(
         ends = []
         for name, values in predicted.items():
             ax.plot(places, array(values), color=QUIET, linestyle=(0, (4, 3)), linewidth=1.2, zorder=3)
-            ends.append((name, array(values)[-1], QUIET))
+            ends.append((name, *_end(places, values), QUIET))
         for (name, values), color, marker, line in zip(curves.items(), CURVE_COLORS, MARKERS, LINES, strict=False):
             marker = marker if len(places) <= 24 else ""
             ax.plot(places, array(values), color=color, marker=marker, markersize=4.5, linestyle=line, linewidth=1.6)
-            ends.append((name, array(values)[-1], color))
+            ends.append((name, *_end(places, values), color))
         ax.set(xlabel=x_label, ylabel=y_label)
         ax.spines[["left", "bottom"]].set_visible(True)
         ax.grid(axis="y", color="#E4E4E4", linewidth=0.7)
         ax.set_axisbelow(True)
-        _name_the_ends(ax, places[-1], ends)
+        _name_the_ends(ax, ends)
         return finish(figure, title)
 
 
-def _name_the_ends(ax, x: float, ends: list[tuple[str, float, str]]) -> None:
+def _end(places: np.ndarray, values: Sequence[float] | Tensor) -> tuple[float, float]:
+    """The last point that a curve has."""
+    last = np.flatnonzero(np.isfinite(array(values)))[-1]
+    return places[last], array(values)[last]
+
+
+def _name_the_ends(ax, ends: list[tuple[str, float, float, str]]) -> None:
     """Each name right of its curve's last point, moved up or down until no two of them touch."""
     height = 13.0  # points
     to_points = ax.figure.dpi / 72
     ax.figure.draw_without_rendering()
-    wanted = [ax.transData.transform((x, y))[1] / to_points for _, y, _ in ends]
+    wanted = [ax.transData.transform((x, y))[1] / to_points for _, x, y, _ in ends]
     order = sorted(range(len(ends)), key=wanted.__getitem__)
     placed = np.array([wanted[index] for index in order])
     for _ in range(50):  # push neighbours apart; a handful of names settle at once
@@ -193,6 +201,6 @@ def _name_the_ends(ax, x: float, ends: list[tuple[str, float, str]]) -> None:
         placed[:-1] -= overlap / 2
         placed[1:] += overlap / 2
     for index, y in zip(order, placed, strict=True):
-        name, value, color = ends[index]
+        name, x, value, color = ends[index]
         ax.annotate(name, (x, value), xytext=(9, y - wanted[index]), textcoords="offset points", va="center",
                     color=color, annotation_clip=False, parse_math=False)  # fmt: skip

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from attn_lib.measure import timing
+from attn_lib.measure.spread import Middle
+from attn_lib.measure.timing import LEAST_ROUNDS, Contestant, Timing, cpu_seconds, gpu_seconds, time_in_turn
 from benchmarks import __main__ as command
-from benchmarks import cases, timing
-from benchmarks.contest import Case, Contestant, Disagreement, Target, check_agreement
+from benchmarks import cases
+from benchmarks.contest import Case, Disagreement, Target, check_agreement
 from benchmarks.report import LEGEND, Result, missed, record, results_of, summary, tables, write
-from benchmarks.spread import Middle
-from benchmarks.timing import LEAST_ROUNDS, Timing, cpu_seconds, gpu_seconds, measure
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -42,14 +43,14 @@ def result(targets=(), **seconds) -> Result:
 def test_rounds_are_interleaved_there_and_back():
     seen = []
     contestants = [Contestant(name, lambda name=name: seen.append(name), calls=1) for name in "ABC"]
-    measure(contestants, clock(), 3, took=dict.fromkeys("ABC", 0.0))
+    time_in_turn(contestants, clock(), 3, took=dict.fromkeys("ABC", 0.0))
     assert "".join(seen) == "ABCCBAABC"
 
 
 def test_a_sample_has_as_many_calls_as_fill_its_time_and_one_before_that_is_not_timed():
     seen = []
     contestant = Contestant("A", lambda: seen.append("A"))
-    (timed,) = measure([contestant], clock(0.005), 7, took={"A": 0.1}, sample_seconds=0.02)
+    (timed,) = time_in_turn([contestant], clock(0.005), 7, took={"A": 0.1}, sample_seconds=0.02)
     assert timed.calls == 4
     assert len(seen) == 1 + 7 * (1 + 4)
 
@@ -62,13 +63,13 @@ def test_preparing_is_not_timed_and_comes_before_every_sample():
         seen.append("start")
         return clock()(call, calls)
 
-    measure([contestant], watched, 2, took={"A": 0.0})
+    time_in_turn([contestant], watched, 2, took={"A": 0.0})
     assert seen == ["prepare", "start", "call", "call"] * 2
 
 
 def test_one_long_call_is_a_sample_without_trying():
     seen = []
-    (timed,) = measure([Contestant("A", lambda: seen.append("A"))], clock(5.0), 21, took={"A": 5.0})
+    (timed,) = time_in_turn([Contestant("A", lambda: seen.append("A"))], clock(5.0), 21, took={"A": 5.0})
     assert timed.calls == 1
     assert len(seen) == len(timed.seconds) == LEAST_ROUNDS
 
@@ -77,12 +78,12 @@ def test_one_long_call_is_a_sample_without_trying():
 @pytest.mark.parametrize("calls", [None, 4])
 def test_long_cases_get_fewer_rounds_but_never_fewer_than_the_least(seconds, rounds, calls):
     took = {"A": seconds / (calls or 1)}
-    (timed,) = measure([Contestant("A", lambda: None, calls=calls)], clock(seconds), 21, took=took, sample_seconds=0.0)
+    (timed,) = time_in_turn([Contestant("A", lambda: None, calls=calls)], clock(seconds), 21, took=took, sample_seconds=0.0)
     assert len(timed.seconds) == rounds
 
 
 def test_a_contestant_may_time_itself():
-    (timed,) = measure([Contestant("A", lambda: 0.25, times_itself=True)], clock(), 7, took={"A": 0.25})
+    (timed,) = time_in_turn([Contestant("A", lambda: 0.25, times_itself=True)], clock(), 7, took={"A": 0.25})
     assert timed.seconds == [0.25] * 7
 
 
@@ -94,7 +95,7 @@ def test_the_garbage_collector_rests_and_is_woken_again():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        measure([Contestant("A", call, calls=1)], clock(), 7, took={"A": 0.0})
+        time_in_turn([Contestant("A", call, calls=1)], clock(), 7, took={"A": 0.0})
     assert asleep == [True]
     assert gc.isenabled()
 

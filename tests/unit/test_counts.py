@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attn_lib import MultiHeadSelfAttention, attention, attention_weights
-from tests.unit.counting import LargestTensor, flops, peak_bytes
+from attn_lib.measure.counting import LargestTensor, count_flops, peak_bytes
 
 B, H, Hkv, T, S, Dk, Dv = 2, 6, 3, 40, 56, 10, 14
 
@@ -39,10 +39,10 @@ def test_tiled_computes_the_tiles_that_are_seen_and_no_others(restriction):
     def forward():
         return attention(query, key, value, **restriction, method="tiled", block_sizes=(8, 12))
 
-    assert flops(forward) == 2 * pairs * (Dk + Dv)
+    assert count_flops(forward) == 2 * pairs * (Dk + Dv)
     # On the way back the scores are computed again; then weights and values, queries and keys get their gradients.
     backward = 2 * pairs * (3 * Dk + 2 * Dv)
-    assert flops(lambda: forward().sum().backward()) == 2 * pairs * (Dk + Dv) + backward
+    assert count_flops(lambda: forward().sum().backward()) == 2 * pairs * (Dk + Dv) + backward
     if restriction:
         assert pairs < B * H * T * S
 
@@ -50,16 +50,16 @@ def test_tiled_computes_the_tiles_that_are_seen_and_no_others(restriction):
 def test_the_materialised_equation_computes_every_pair_and_three_times_as_much_in_training():
     query, key, value = tensors()
     forward = 2 * B * H * T * S * (Dk + Dv)
-    assert flops(lambda: attention(query, key, value, method="reference")) == forward
-    assert flops(lambda: attention(query, key, value, is_causal=True, window=5, method="reference")) == forward
-    assert flops(lambda: attention(query, key, value, method="reference").sum().backward()) == 3 * forward
+    assert count_flops(lambda: attention(query, key, value, method="reference")) == forward
+    assert count_flops(lambda: attention(query, key, value, is_causal=True, window=5, method="reference")) == forward
+    assert count_flops(lambda: attention(query, key, value, method="reference").sum().backward()) == 3 * forward
 
 
 def test_fused_skips_what_no_query_of_a_block_sees():
     length, window, rows = 1024, 100, 256
     query, key, value = tensors(1, 2, 2, length, length, 8, 8)
     seen = sum(rows * min(first + rows, rows + window - 1) for first in range(0, length, rows))
-    assert flops(lambda: attention(query, key, value, window=window)) == 2 * 2 * seen * (8 + 8)
+    assert count_flops(lambda: attention(query, key, value, window=window)) == 2 * 2 * seen * (8 + 8)
 
 
 @pytest.mark.parametrize("num_kv_heads", [8, 2])
@@ -68,15 +68,15 @@ def test_a_layer_computes_four_projections_and_two_products(num_kv_heads):
     layer = MultiHeadSelfAttention(width, 8, num_kv_heads=num_kv_heads)
     x = torch.randn(batch, length, width)
     projections = 4 * batch * length * width**2 * (1 + num_kv_heads / 8)  # 8 B S D^2 when no head is shared
-    assert flops(lambda: layer(x)) == projections + 4 * batch * length**2 * width
+    assert count_flops(lambda: layer(x)) == projections + 4 * batch * length**2 * width
 
 
 def test_weights_of_some_rows_and_heads_cost_their_share():
     query, key, _ = tensors()
     whole = 2 * B * H * T * S * Dk
-    assert flops(lambda: attention_weights(query, key)) == whole
-    assert flops(lambda: attention_weights(query, key, rows=slice(0, 8))) * T == whole * 8
-    assert flops(lambda: attention_weights(query, key, heads=[1, 4])) * H == whole * 2
+    assert count_flops(lambda: attention_weights(query, key)) == whole
+    assert count_flops(lambda: attention_weights(query, key, rows=slice(0, 8))) * T == whole * 8
+    assert count_flops(lambda: attention_weights(query, key, heads=[1, 4])) * H == whole * 2
 
 
 LONG = 1024

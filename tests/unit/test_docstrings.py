@@ -17,10 +17,13 @@ import attn_lib
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(module.name for module in pkgutil.walk_packages(attn_lib.__path__, "attn_lib."))
-# Nobody calls these by name: the two ways behind `attention`, whose own examples run, how errors are raised, the command line.
-BEHIND = {"attn_lib.tiled", "attn_lib.fused", "attn_lib.errors", "attn_lib.__main__"}
+# Nobody calls these by name: the two ways behind `attention`, whose own examples run, how errors are raised and files written,
+# the command line and what is behind it.
+BEHIND = {"attn_lib.tiled", "attn_lib.fused", "attn_lib.errors", "attn_lib.files", "attn_lib.__main__"}
+BEHIND |= {f"attn_lib.commands.{name}" for name in ("check", "measure", "report", "output")}
+BEHIND |= {"attn_lib.measure.run"}
 PUBLIC = {name: getattr(attn_lib, name) for name in attn_lib.__all__}
-DATA = {"AttentionTrace"}  # is made of whatever it is given, and refuses nothing
+DATA = {"AttentionTrace", "AttentionCost"}  # are made of whatever they are given, and refuse nothing
 
 
 def examples(thing: object, name: str, module: ModuleType, namespace: dict) -> list[doctest.DocTest]:

@@ -13,12 +13,35 @@ from dataclasses import dataclass, field
 
 import torch
 
-from benchmarks.contest import Contestant
+from attn_lib.errors import require, require_integer
+from attn_lib.measure.spread import Middle
 
 LEAST_ROUNDS = 7
 SAMPLE_SECONDS = 0.02  # shorter samples would time the clock too
 LONG_CALL_SECONDS = 0.2  # one call is then a sample, without trying
 CASE_SECONDS = 8.0  # a case of which the rounds take longer gets fewer of them, but never fewer than the least
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One way of doing some work, which is timed beside other ways.
+
+    Attributes:
+        name: what it is called in tables.
+        call: does the work once and returns what came out.
+        compared: whether what came out must be what the first contestant gives.
+        prepare: runs before every sample and is not timed.
+        calls: how many calls make one sample; left out, as many as fill a sample's time.
+        times_itself: ``call`` returns the seconds, and no clock is needed.
+    """
+
+    name: str
+    call: Callable[[], object]
+    compared: bool = True
+    prepare: Callable[[], object] | None = None
+    calls: int | None = None
+    times_itself: bool = False
+
 
 Clock = Callable[[Callable[[], object], int], float]
 
@@ -57,8 +80,62 @@ class Timing:
     calls: int
     seconds: list[float] = field(default_factory=list)
 
+    @property
+    def median(self) -> float:
+        """Seconds of one call."""
+        return Middle.of(self.seconds).median
 
-def measure(
+    @property
+    def spread(self) -> float:
+        """Half the interquartile range, as a share of the median."""
+        return Middle.of(self.seconds).spread
+
+
+def compare_times(
+    calls: Mapping[str, Callable[[], object]], *, device: torch.device | str = "cpu", rounds: int = LEAST_ROUNDS
+) -> dict[str, Timing]:
+    """Time several calls side by side, round after round, so that a slow spell of the machine hits all alike.
+
+    Each is called once before, to warm up. Short calls are repeated until a sample is long enough for the clock.
+
+    Args:
+        calls: name to a function without arguments.
+        device: on a CPU, processor time of this process counts; on a GPU, the time between two events in its queue.
+        rounds: samples of each; 1 or more.
+
+    Returns:
+        Name to a :class:`Timing` with ``median``, ``spread`` and the ``seconds`` of each round.
+
+    Raises:
+        ValueError: no call, rounds below 1.
+        TypeError: rounds that are no integer.
+
+    Source:
+        The interleaving is what keeps ratios steady on a shared machine; the README's table is made in the same way.
+
+    In PyTorch:
+        ``torch.utils.benchmark.Timer`` times one call after the other, on the wall.
+
+    >>> timings = compare_times({"one": lambda: sum(range(1000)), "ten": lambda: sum(range(10_000))})
+    >>> timings["ten"].median > timings["one"].median
+    True
+    """
+    require_integer("rounds", rounds, 1)
+    require(len(calls) > 0, "calls must hold at least one function, got none")
+    contestants = [Contestant(name, call) for name, call in calls.items()]
+    clock, took = clock_of(device), {}
+    for each in contestants:
+        took[each.name] = clock(each.call, 1)
+    timings = time_in_turn(contestants, clock, rounds, took=took)
+    return {timing.name: timing for timing in timings}
+
+
+def clock_of(device: torch.device | str) -> Clock:
+    """The clock that fits a device."""
+    return gpu_seconds if torch.device(device).type == "cuda" else cpu_seconds
+
+
+def time_in_turn(
     contestants: Sequence[Contestant],
     clock: Clock,
     rounds: int,

@@ -9,7 +9,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Middle:
-    """A median, and half the interquartile range as a share of it."""
+    """A median, and half the interquartile range as a share of it.
+
+    >>> Middle.of([2.0, 4.0, 5.0, 4.0, 3.0])
+    Middle(median=4.0, spread=0.125)
+    """
 
     median: float
     spread: float
