@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -177,7 +178,10 @@ class Results:
                 for (group, size), ways in self.cases.items()
             ],
         }
-        return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+        text = json.dumps(content, indent=1, ensure_ascii=False)
+        # A list of numbers in one line: a file of some hundred lines can be read, and compared.
+        text = re.sub(r"\[\n\s+([-\d.e,\s]+?)\n\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
+        return (text + "\n").encode()
 
     def write(self, path: Path) -> None:
         """Write the whole file, or leave what is there."""

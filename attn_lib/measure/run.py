@@ -163,9 +163,8 @@ def run_case(
         else []
     )
     for way, timing in zip(alive, timings, strict=True):
-        found[way.name] = Measured(
-            way.name, MEASURED, "", timing.seconds, peaks[way.name], way.needs, way.flops, way.moves
-        )
+        seconds = [float(f"{each:.6g}") for each in timing.seconds]
+        found[way.name] = Measured(way.name, MEASURED, "", seconds, peaks[way.name], way.needs, way.flops, way.moves)
     return [found[way.name] for way in ways]
 
 

@@ -189,7 +189,17 @@ def _end(places: np.ndarray, values: Sequence[float] | Tensor) -> tuple[float, f
 
 
 def _name_the_ends(ax, ends: list[tuple[str, float, float, str]]) -> None:
-    """Each name right of its curve's last point, moved up or down until no two of them touch."""
+    """Each name right of its curve's last point, moved up or down until no two of them touch.
+
+    Where a curve ends before the others there is no room on its right: its name stands above.
+    """
+    last = max(x for _, x, _, _ in ends)
+    for name, x, y, color in ends:
+        if x < last:
+            ax.annotate(
+                name, (x, y), xytext=(0, 6), textcoords="offset points", ha="center", color=color, parse_math=False
+            )
+    ends = [end for end in ends if end[1] == last]
     height = 13.0  # points
     to_points = ax.figure.dpi / 72
     ax.figure.draw_without_rendering()

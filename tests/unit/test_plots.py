@@ -67,6 +67,17 @@ def curves(lines, **settings):
     return plots.plot_curves([0, 2], lines, x_label="x", y_label="y", title="t", **settings)
 
 
+def test_a_curve_that_ends_early_has_its_name_where_it_ends():
+    nan = float("nan")
+    figure = plots.plot_curves(
+        [1, 2, 4], {"short": [1.0, 2.0, nan], "long": [3.0, 2.0, 1.0]}, x_label="x", y_label="y", title="t"
+    )
+    places = {text.get_text(): text.xy for text in figure.axes[0].texts}
+    assert places == {"short": (2.0, 2.0), "long": (4.0, 1.0)}
+    with pytest.raises(ValueError, match="curve 'none' must have a number that is finite"):
+        curves({"none": [nan, nan]})
+
+
 def shown(figure):
     data, metadata = figure._repr_mimebundle_()
     image = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
