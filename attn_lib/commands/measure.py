@@ -55,9 +55,7 @@ def _measure(options: argparse.Namespace) -> int:
 
     path = Path(options.out)
     try:
-        if options.fresh:
-            path.unlink(missing_ok=True)
-        results = run.start(path, settings)
+        results = run.start(path, settings, fresh=options.fresh)
         results.write(path)  # a name that cannot be written is refused now, not after the first minutes
     except ResultsError as error:
         raise Refusal(str(error)) from None

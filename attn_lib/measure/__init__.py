@@ -11,7 +11,7 @@ results     the file that it leaves
 from attn_lib.measure.counting import count_flops, peak_bytes, sdpa_kernel_used
 from attn_lib.measure.results import Results, load_results
 from attn_lib.measure.scaling import crossing, fit_exponent, local_exponents
-from attn_lib.measure.timing import Timing, compare_times
+from attn_lib.measure.timing import Timing, compare_times, memory_kept
 
 __all__ = [
     "Results",
@@ -22,6 +22,7 @@ __all__ = [
     "fit_exponent",
     "load_results",
     "local_exponents",
+    "memory_kept",
     "peak_bytes",
     "sdpa_kernel_used",
 ]

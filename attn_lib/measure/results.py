@@ -160,7 +160,9 @@ class Results:
     def says(self) -> str:
         """Where the numbers come from, in one line."""
         settings, used = self.about["settings"], self.about["versions"]
-        threads = "" if self.about["device"] == "cuda" else f", {settings['threads']} thread, processor time"
+        count = settings["threads"]
+        threads = f", {count} thread{'s' if count > 1 else ''}, processor time"
+        threads = "" if self.about["device"] == "cuda" else threads
         return (
             f"{self.device_name}{threads}; {settings['dtype']}; torch {used['torch']}, attn_lib {used['attn_lib']};"
             f" {self.about['date'][:10]}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,8 +30,13 @@ from attn_lib.measure.timing import Contestant, clock_of, time_in_turn
 KEPT_FREE = 0.1  # of the free memory, for what no formula counts
 
 
-def start(path: Path, settings: Settings) -> Results:
+def start(path: Path, settings: Settings, *, fresh: bool = False) -> Results:
     """The results so far: those in the file, if it is of the same run, or none.
+
+    Args:
+        path: of the file, which need not be there.
+        settings: of the run.
+        fresh: forget the results in the file; what is no file of results is refused all the same.
 
     Raises:
         ResultsError: the file is something else, or of a run on another machine, with other versions or settings.
@@ -46,6 +52,8 @@ def start(path: Path, settings: Settings) -> Results:
     if not path.exists():
         return Results(about)
     kept, now = load_results(path), Results(about)
+    if fresh:
+        return now
     if kept.identity != now.identity:
         raise ResultsError(
             f"{path}: holds another run: {'; '.join(_differences(kept.identity, now.identity))}."
@@ -133,11 +141,10 @@ def run_case(
             found[way.name] = Measured(way.name, REFUSED, _too_much(way.needs, room), expected_bytes=way.needs)
             continue
         try:
-            with warnings.catch_warnings(record=True) as said:  # PyTorch warns of each reason why a kernel is not there
-                warnings.simplefilter("always")
+            with _heard(case.group == "kernels") as said:
                 way.call()
-                took[way.name] = clock(way.call, 1)
-                peaks[way.name] = peak_bytes(way.call, device=device)
+            took[way.name] = clock(way.call, 1)
+            peaks[way.name] = peak_bytes(way.call, device=device)
         except (RuntimeError, MemoryError) as error:
             took.pop(way.name, None)
             if out_of_memory(error):
@@ -166,6 +173,17 @@ def run_case(
         seconds = [float(f"{each:.6g}") for each in timing.seconds]
         found[way.name] = Measured(way.name, MEASURED, "", seconds, peaks[way.name], way.needs, way.flops, way.moves)
     return [found[way.name] for way in ways]
+
+
+@contextmanager
+def _heard(listen: bool) -> Iterator[list]:
+    """PyTorch warns of each reason why a kernel is not there: here they become part of the record."""
+    if not listen:
+        yield []
+        return
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        yield said
 
 
 def out_of_memory(error: BaseException) -> bool:

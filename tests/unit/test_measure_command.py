@@ -211,8 +211,9 @@ def test_another_run_is_not_continued_and_not_overwritten(finished, tmp_path, ca
 def test_what_cannot_be_read_or_written_is_refused(tmp_path, capsys, monkeypatch):
     other = tmp_path / "other.json"
     other.write_text('{"a": 1}', encoding="utf-8")
-    assert measure(other) == 2
-    assert "not a file of results" in capsys.readouterr().err
+    for more in ([], ["--fresh"]):
+        assert measure(other, *more) == 2
+        assert "not a file of results" in capsys.readouterr().err
     assert other.read_text(encoding="utf-8") == '{"a": 1}'
     assert measure(tmp_path / "no" / "folder.json") == 2
     assert "a file in a folder that exists would fit" in capsys.readouterr().err
