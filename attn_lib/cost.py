@@ -174,14 +174,14 @@ def attention_cost(
     pairs = pairs if skip_hidden else T * S
 
     B, H, Hkv, D, Dk = batch_size, num_heads, num_kv_heads, d_model, d_model // num_heads
-    scores_dtype = torch.promote_types(dtype, torch.float32)
+    scores_bytes = max(dtype.itemsize, torch.float32.itemsize)
     numbers = {
         "hidden_states": B * T * D, "context": B * S * d_context,
         "w_q": D * D, "w_k": d_context * Hkv * Dk, "w_v": d_context * Hkv * Dk, "w_o": D * D,
         "query": B * T * D, "key": B * S * Hkv * Dk, "value": B * S * Hkv * Dk,
         "scores": B * H * T * S, "weights": B * H * T * S, "heads": B * T * D, "output": B * T * D,
     }  # fmt: skip
-    tensors = {name: count * (scores_dtype if name == "scores" else dtype).itemsize for name, count in numbers.items()}
+    tensors = {name: count * (scores_bytes if name == "scores" else dtype.itemsize) for name, count in numbers.items()}
 
     def step(flops: int, reads: tuple[str, str] | tuple[str], writes: str) -> Step:
         return Step(flops, sum(tensors[name] for name in reads), tensors[writes])
@@ -239,10 +239,9 @@ def visible_pairs(T: int, S: int | None = None, *, is_causal: bool = False, wind
     # Query t stands at position t + S - T and may see all up to it: that many, but no more than the window holds.
     widest = S if window is None else min(window, S)
     first = S - T + 1  # keys that the first query may see; below 1 it sees none
-    rising = range(max(first, 1), widest)  # as many as its position
-    rising = range(rising.start, min(rising.stop, S + 1))
+    rising = range(max(first, 1), widest)  # a query each: it sees as many keys as its place
     full = S - max(first, widest) + 1  # queries that see all that the window holds
-    return (rising.start + rising.stop - 1) * len(rising) // 2 + max(full, 0) * widest
+    return (rising.start + rising.stop - 1) * len(rising) // 2 + full * widest
 
 
 def tiled_traffic_bytes(
@@ -272,7 +271,8 @@ def tiled_traffic_bytes(
         dtype: of all numbers.
 
     Returns:
-        The bytes that the algorithm as published moves. Caches between the two memories are not in the model.
+        The bytes that the algorithm as published moves from its line 3 on; the zeros with which it starts are left
+        out. Caches between the two memories are not in the model.
 
     Raises:
         TypeError: a size that is no integer, a dtype that is none.

@@ -21,6 +21,9 @@ def peak_bytes(run: Callable[[], object], *, device: torch.device | str = "cpu")
     On a CPU every allocation and release is read from the profiler's record; on a GPU the allocator keeps the
     peak itself.
 
+    What ``run`` frees of the memory that was there before, and what other threads allocate, is not in the count; one
+    count inside another takes it away from the outer one.
+
     Args:
         run: is called once. What it returns is held to the end.
         device: where it allocates.
@@ -114,14 +117,14 @@ def count_flops(run: Callable[[], object]) -> int:
 
     Returns:
         The FLOPs of matrix products, forward and, if ``run`` asks for gradients, backward. Additions, exponentials
-        and divisions of a softmax are not among them.
+        and divisions of a softmax are not among them, nor is what the counter does not know: a matrix times a vector,
+        products written into their own input (``baddbmm_``), the fast path of ``nn.MultiheadAttention`` in ``eval()``.
 
     Source:
         ``torch.utils.flop_counter.FlopCounterMode``.
 
     In PyTorch:
-        The same counter alone gives 0 for ``scaled_dot_product_attention`` on a CPU, for the fast path of
-        ``nn.MultiheadAttention`` in ``eval()``, and for products written into their own input (``baddbmm_``).
+        The same counter alone gives 0 for ``scaled_dot_product_attention`` on a CPU.
 
     >>> a, b = torch.zeros(3, 4), torch.zeros(4, 5)
     >>> count_flops(lambda: a @ b)  # 3 x 5 dot products of length 4
@@ -173,6 +176,7 @@ def sdpa_kernel_used(run: Callable[[], object]) -> str:
 
     Returns:
         "flash", "memory-efficient", "cuDNN", or "math": the equation, step by step, with the whole matrix of weights.
+        Whatever else multiplies matrices, without that function, is "math" too.
 
     Raises:
         ValueError: nothing in ``run`` multiplied matrices.

@@ -85,7 +85,7 @@ def run(
     twice is given up and named. Nothing else is ever lost.
     """
     cases = all_cases(settings)
-    threads = torch.get_num_threads()
+    threads, deaths = torch.get_num_threads(), dict(results.deaths)
     torch.set_num_threads(settings.threads)
     try:
         for index, case in enumerate(cases):
@@ -93,26 +93,17 @@ def run(
             key = case.group, case.size
             if key in results.cases:
                 continue
-            if results.deaths.get(key, 0) >= MOST_DEATHS:
-                reason = f"the process was killed here {results.deaths[key]} times, probably for want of memory"
+            if deaths.get(key, 0) >= MOST_DEATHS:
+                reason = f"the process was killed here {deaths[key]} times, probably for want of memory"
                 results.cases[key] = [Measured("all", OUT_OF_MEMORY, reason)]
-                results.write(path)
                 continue
-            results.deaths[key] = results.deaths.get(key, 0) + 1  # taken back if the case ends in any other way
-            results.write(path)
-            try:
-                measured = run_case(case, settings, after_round)
-            except BaseException:
-                results.deaths[key] -= 1
-                results.write(path)
-                raise
-            results.deaths[key] -= 1
-            results.cases[key] = measured
-            results.write(path)
+            results.deaths = deaths | {key: deaths.get(key, 0) + 1}
+            results.write(path)  # what a process that is killed here leaves
+            results.cases[key] = run_case(case, settings, after_round)
         results.complete = True
-        results.deaths.clear()
+    finally:  # an end in order, by an error too, is no death
+        results.deaths = {key: times for key, times in deaths.items() if key not in results.cases}
         results.write(path)
-    finally:
         torch.set_num_threads(threads)
     return results
 

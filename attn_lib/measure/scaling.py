@@ -32,7 +32,7 @@ def fit_exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
     >>> fit_exponent([1, 2, 4, 8], [3, 12, 48, 192])  # four times as much for twice the size
     2.0
     """
-    x, y = _logarithms(sizes, costs)
+    x, y = _logarithms(sizes, costs=costs)
     return float(np.round(np.polyfit(x, y, 1)[0], 12))
 
 
@@ -59,7 +59,7 @@ def local_exponents(sizes: Sequence[float], costs: Sequence[float]) -> list[floa
     >>> local_exponents([1, 2, 4], [2, 6, 20])  # size + size ** 2: from below 2 towards 2
     [1.584962500721, 1.736965594166]
     """
-    x, y = _logarithms(sizes, costs)
+    x, y = _logarithms(sizes, costs=costs)
     require(bool((np.diff(x) > 0).all()), f"sizes must ascend, got {list(sizes)}")
     return np.round(np.diff(y) / np.diff(x), 12).tolist()
 
@@ -89,8 +89,7 @@ def crossing(sizes: Sequence[float], first: Sequence[float], second: Sequence[fl
     >>> crossing([1, 2, 8], [4, 8, 32], [1, 4, 64])  # 4 x and x ** 2
     4.0
     """
-    x, below = _logarithms(sizes, first)
-    _, above = _logarithms(sizes, second)
+    x, below, above = _logarithms(sizes, first=first, second=second)
     require(bool((np.diff(x) > 0).all()), f"sizes must ascend, got {list(sizes)}")
     lead = above - below  # of the second
     turns = np.flatnonzero((lead[:-1] <= 0) & (lead[1:] > 0))
@@ -104,9 +103,12 @@ def crossing(sizes: Sequence[float], first: Sequence[float], second: Sequence[fl
     return float(np.round(np.exp(x[at] + share * (x[at + 1] - x[at])), 9))
 
 
-def _logarithms(sizes: Sequence[float], costs: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    require(len(sizes) == len(costs), f"costs must be as many as sizes, {len(sizes)}, got {len(costs)}")
+def _logarithms(sizes: Sequence[float], **costs: Sequence[float]) -> list[np.ndarray]:
+    """The logarithms of the sizes, and of each of the lists of costs, by the name of the argument."""
     require(len(set(sizes)) > 1, f"sizes must hold two different ones, got {list(sizes)}")
-    for name, numbers in (("sizes", sizes), ("costs", costs)):
-        require(min(numbers) > 0, f"{name} must be above 0 to have a logarithm, got {min(numbers)}")
-    return np.log(np.asarray(sizes, dtype=float)), np.log(np.asarray(costs, dtype=float))
+    for name, numbers in {"sizes": sizes, **costs}.items():
+        require(len(numbers) == len(sizes), f"{name} must be as many as sizes, {len(sizes)}, got {len(numbers)}")
+        for number in numbers:
+            fits = 0 < number < np.inf  # so is no NaN
+            require(fits, f"{name} must be finite and above 0 to have a logarithm, got {number}")
+    return [np.log(np.asarray(numbers, dtype=float)) for numbers in (sizes, *costs.values())]

@@ -106,7 +106,7 @@ def compare_times(
     Args:
         calls: name to a function without arguments.
         device: on a CPU, processor time of this process counts; on a GPU, the time between two events in its queue.
-        rounds: samples of each; 1 or more.
+        rounds: samples of each; 1 or more. Of more than 7 some are left out where all would take long.
 
     Returns:
         Name to a :class:`Timing` with ``median``, ``spread`` and the ``seconds`` of each round.
@@ -168,7 +168,14 @@ def memory_kept() -> Iterator[None]:
 
 def clock_of(device: torch.device | str) -> Clock:
     """The clock that fits a device."""
-    return gpu_seconds if torch.device(device).type == "cuda" else cpu_seconds
+    if torch.device(device).type != "cuda":
+        return cpu_seconds
+
+    def on_this_gpu(call: Callable[[], object], calls: int) -> float:
+        with torch.cuda.device(device):  # with several, each has a queue of its own
+            return gpu_seconds(call, calls)
+
+    return on_this_gpu
 
 
 def time_in_turn(
