@@ -39,7 +39,7 @@ class AttentionCost:
     """What :func:`attention_cost` predicts, for hidden states ``[B, T, D]`` and weights ``[B, H, T, S]``.
 
     Attributes:
-        steps: name to :class:`Step`, in the order in which they run, each by itself.
+        steps: name to :class:`attn_lib.cost.Step`, in the order in which they run, each by itself.
         tensors: name to bytes, of everything that the steps read or write.
         pairs: query-key pairs that are computed, for one head of one sequence.
 
@@ -61,12 +61,12 @@ class AttentionCost:
 
     @property
     def matmul_flops(self) -> int:
-        """Of the matrix products alone, all but the softmax: what a FLOP counter counts."""
+        """Of the matrix products alone, without the softmax; so does a FLOP counter count."""
         return self.flops - self.steps["softmax"].flops
 
     @property
     def projections(self) -> int:
-        """FLOPs of the four projections: 8 B S D^2 where no head is shared."""
+        """FLOPs of the four projections, 8 B S D^2 where no head is shared."""
         return sum(step.flops for name, step in self.steps.items() if name.endswith("projection"))
 
     @property
@@ -279,8 +279,8 @@ def tiled_traffic_bytes(
         ValueError: a size below 1, no room on the chip for one row of each block.
 
     Source:
-        Dao et al. 2022, algorithm 1 and theorem 2. FlashAttention-2 (Dao 2023) walks the other way round, with
-        the outputs kept on the chip, and moves less.
+        Dao et al. 2022, algorithm 1 and theorem 2. FlashAttention-2 (Dao 2023) walks the other way round: outputs
+        stay on the chip, and keys and values come in once for each block of queries.
 
     In PyTorch:
         Nothing predicts it.

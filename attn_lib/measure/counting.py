@@ -175,8 +175,8 @@ def sdpa_kernel_used(run: Callable[[], object]) -> str:
         run: makes one such call.
 
     Returns:
-        "flash", "memory-efficient", "cuDNN", or "math": the equation, step by step, with the whole matrix of weights.
-        Whatever else multiplies matrices, without that function, is "math" too.
+        "flash", "memory-efficient", "cuDNN", or "math". The last is the equation step by step, with the whole matrix of
+        weights; whatever else multiplies matrices, without that function, is "math" too.
 
     Raises:
         ValueError: nothing in ``run`` multiplied matrices.

@@ -35,6 +35,7 @@ class Settings:
         long_lengths: more of them, only for what never holds S x S numbers.
         rounds: samples of each way at most; long cases get fewer, 7 at least where rounds are not below that.
         threads: of the CPU.
+        memory_kept: freed memory stays with the process (:func:`attn_lib.measure.memory_kept`).
     """
 
     device: str = "cpu"
@@ -49,6 +50,7 @@ class Settings:
     copy_mib: int = 256
     rounds: int = 15
     threads: int = 1
+    memory_kept: bool = True
 
     @classmethod
     def of(cls, device: torch.device) -> Settings:

@@ -145,7 +145,7 @@ class Results:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What makes two runs one. The size of the memory is not in it: a virtual machine's differs by the day."""
+        """What makes two runs one. The size of the memory is left out, as a virtual machine's differs by the day."""
         identity = {name: self.about[name] for name in ("device", "machine", "versions", "settings")}
         machine = {name: value for name, value in identity["machine"].items() if name != "memory_gib"}
         return identity | {"machine": machine}

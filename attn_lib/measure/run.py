@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from attn_lib.measure.results import (
     ResultsError,
     load_results,
 )
-from attn_lib.measure.timing import Contestant, clock_of, time_in_turn
+from attn_lib.measure.timing import Contestant, clock_of, memory_kept, time_in_turn
 
 KEPT_FREE = 0.1  # of the free memory, for what no formula counts
 
@@ -112,6 +112,12 @@ def run_case(
     case: Case, settings: Settings, after_round: Callable[[int, int], None] = lambda done, of: None
 ) -> list[Measured]:
     """Every way of a case: refused if it would not fit, else tried, its memory counted, and timed beside the others."""
+    # On a GPU PyTorch keeps what is freed. On a CPU too, or half of the equation's time would be the system's.
+    with memory_kept() if settings.memory_kept else nullcontext():
+        return _run_case(case, settings, after_round)
+
+
+def _run_case(case: Case, settings: Settings, after_round: Callable[[int, int], None]) -> list[Measured]:
     device = torch.device(settings.device)
     _let_go(device)
     room = int(free_bytes(device) * (1 - KEPT_FREE))

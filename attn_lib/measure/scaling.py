@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attn_lib.errors import require
+from attn_lib.errors import require, require_bool
 
 
 def fit_exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
@@ -17,8 +17,8 @@ def fit_exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
         costs: what each of them cost, above 0.
 
     Returns:
-        The slope of least squares. A sum of several powers has no one exponent: look at
-        :func:`local_exponents` before this number is believed.
+        The slope of least squares. A sum of several powers has no one exponent, so look at
+        :func:`local_exponents` before you believe it.
 
     Raises:
         ValueError: lists of different lengths, fewer than two different sizes, a number that has no logarithm.
@@ -64,24 +64,29 @@ def local_exponents(sizes: Sequence[float], costs: Sequence[float]) -> list[floa
     return np.round(np.diff(y) / np.diff(x), 12).tolist()
 
 
-def crossing(sizes: Sequence[float], first: Sequence[float], second: Sequence[float]) -> float:
+def crossing(sizes: Sequence[float], first: Sequence[float], second: Sequence[float], *, fit: bool = False) -> float:
     """The size from which the second cost is above the first one.
 
-    Between two measured sizes both are taken to be power laws: straight lines in the logarithms.
+    Between two measured sizes both are taken to be power laws, straight lines in the logarithms. With ``fit`` their
+    ratio is taken to be one power law over all sizes, which a single noisy number hardly moves.
 
     Args:
         sizes: at least two, above 0, ascending.
         first: costs at these sizes, the higher ones at the start.
         second: costs at these sizes, the higher ones at the end.
+        fit: by one line through all sizes.
 
     Returns:
-        The size at which they are equal, the last one if they cross more than once (as noisy ones do).
+        The size at which they are equal, the last one if they cross more than once (as noisy ones do). A fitted line
+        may cross outside the sizes.
 
     Raises:
-        ValueError: lists that do not fit together, curves that do not cross between the first size and the last.
+        ValueError: lists that do not fit together, curves that do not cross between the first size and the last; with
+            ``fit``, a second cost that does not grow faster than the first.
+        TypeError: fit that is no bool.
 
     Source:
-        Linear interpolation of the logarithm of their ratio.
+        Linear interpolation, or least squares, of the logarithm of their ratio.
 
     In PyTorch:
         No counterpart.
@@ -91,7 +96,12 @@ def crossing(sizes: Sequence[float], first: Sequence[float], second: Sequence[fl
     """
     x, below, above = _logarithms(sizes, first=first, second=second)
     require(bool((np.diff(x) > 0).all()), f"sizes must ascend, got {list(sizes)}")
+    require_bool("fit", fit)
     lead = above - below  # of the second
+    if fit:
+        slope, start = np.polyfit(x, lead, 1)
+        require(slope > 0, f"the second cost must grow faster than the first; by the fit it does so by {slope:.3g}")
+        return float(np.round(np.exp(-start / slope), 9))
     turns = np.flatnonzero((lead[:-1] <= 0) & (lead[1:] > 0))
     if not len(turns) or lead[-1] <= 0:
         raise ValueError(

@@ -395,6 +395,20 @@ def test_kept_memory_is_not_asked_for_again():
     assert pages() > 1000
 
 
+def test_a_fitted_crossing_is_not_moved_far_by_one_noisy_number():
+    sizes = [64, 128, 256, 512, 1024]
+    line, square = [256.0 * size for size in sizes], [float(size**2) for size in sizes]
+    assert crossing(sizes, line, square, fit=True) == pytest.approx(256)
+    assert crossing(sizes[:2], line[:2], square[:2], fit=True) == pytest.approx(256)  # outside of them
+    square[2] *= 1.3  # as noise may be: neighbours alone go by it
+    assert crossing(sizes, line, square) == pytest.approx(211.7, abs=0.1)
+    assert 220 < crossing(sizes, line, square, fit=True) < 256
+    with pytest.raises(ValueError, match="the second cost must grow faster than the first"):
+        crossing(sizes, square, line, fit=True)
+    with pytest.raises(TypeError, match="fit must be True or False, got 1"):
+        crossing(sizes, line, square, fit=1)
+
+
 @pytest.mark.parametrize(
     ("calls", "rounds", "error", "said"),
     [
