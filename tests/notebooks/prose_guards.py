@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from .pages import Line, code_cells, printed_texts, prose, read
+from .pages import Line, code_cells, printed_texts, prose, read, tags
 
 SEPARATOR = r"(?:\\,|\{,\}|_|[\u2009\u202f])"  # between groups of digits, in LaTeX, Python and typography
 DECIMAL = re.compile(
@@ -46,11 +46,15 @@ def decimals(text: str) -> list[str]:
 
 
 def printed_decimals(notebooks: Iterable[Path]) -> list[list[str]]:
-    """The decimals that the cells of these notebooks print, a list for each output. Markup around them is not print."""
+    """The decimals that the cells of these notebooks print, a list for each output. Markup around them is not print.
+
+    What is not compared, a time for one, proves nothing: the next run may print another.
+    """
     return [
         decimals(re.sub(r"<style.*?</style>|<[^<>]*>", " ", text, flags=re.DOTALL))
         for path in notebooks
         for _, cell in code_cells(path)
+        if "nbval-ignore-output" not in tags(cell)
         for text in printed_texts(cell.outputs)
     ]
 

@@ -176,6 +176,10 @@ def ignored(nb):
     tag(nb, "print('output", "nbval-ignore-output")
 
 
+def measured(nb):
+    tag(nb, "print('output", "claims", "nbval-ignore-output")
+
+
 def skipped(nb):
     tag(nb, "print('output", "nbval-skip", "device")
 
@@ -223,6 +227,7 @@ FAULTS = [
     (write(" So 0.894."), "unproved_decimals", "cell 1, line 3: printed by no cell of this page: 0.894: The output"),
     (write(" So 0.93."), "unproved_decimals", "printed by no cell of this page: 0.93: "),
     (write(" So $W\\approx0.77$."), "unproved_decimals", "printed by no cell of this page: 0.77: "),  # only in the markup of an output
+    (measured, "unproved_decimals", "cell 1, line 3: printed by no cell of this page: 0.893, 0.930: The"),  # not compared
     (write("\n\n```\n0.894\n```"), "unproved_decimals", "cell 1, line 6: printed by no cell of this page: 0.894: "),
     (write("\n\n| a | 0.894 |"), "unproved_decimals", "cell 1, line 5: printed by no cell of this page: 0.894: "),
     (write(" [0.894](https://example.org/paper)"), "unproved_decimals", "printed by no cell of this page: 0.894: "),
