@@ -124,7 +124,7 @@ def attention_cost(
 
     Args:
         d_model: D, which num_heads divides.
-        num_heads: H.
+        num_heads: heads of the queries, H.
         T: queries of a sequence.
         S: keys of a sequence; T when left out.
         batch_size: sequences, B.
@@ -266,7 +266,7 @@ def tiled_traffic_bytes(
         S: keys of a sequence; T when left out.
         head_dim: Dk, of queries, keys and values.
         on_chip_bytes: what one head may use there, 4 Dk numbers at least.
-        num_heads: H.
+        num_heads: heads of the queries, H.
         batch_size: sequences, B.
         dtype: of all numbers.
 
