@@ -1,4 +1,4 @@
-"""What this book needs from Sphinx beyond Jupyter Book: six small things, a module each.
+"""What this book needs from Sphinx beyond Jupyter Book: small things, a module each.
 
 * `repository`: the address of the repository, and the buttons that need it
 * `mathematics`: equations are drawn at build time, and a wrong one fails the build
@@ -6,6 +6,7 @@
 * `colours`: the roles that colour a word as query, key or value
 * `solutions`: folded solutions are named so
 * `calculation`: the ``worked-example`` directive, one row of a checked calculation as a table
+* `light`: what no page asks for is taken out of the site
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from . import calculation, colours, facts, mathematics, repository, solutions
+from . import calculation, colours, facts, light, mathematics, repository, solutions
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -24,9 +25,9 @@ ROOT = Path(__file__).resolve().parents[3]
 def fingerprint() -> str:
     """Return a digest of everything outside the pages that decides what they say and how they look."""
     digest = hashlib.sha256()
-    for folder in ("attn_lib", "book/assets", "book/extension"):
+    for folder in ("attn_lib", "book/assets", "book/extension", "book/templates"):
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in {".py", ".yml", ".json", ".css", ".svg"}:
+            if path.suffix in {".py", ".yml", ".json", ".css", ".svg", ".js", ".html"}:
                 digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -48,4 +49,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     colours.setup(app)
     solutions.setup(app)
     calculation.setup(app)
+    light.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
