@@ -1,4 +1,4 @@
-"""What this book needs from Sphinx beyond Jupyter Book: six small things, a module each.
+"""What this book needs from Sphinx beyond Jupyter Book: small things, a module each.
 
 * `repository`: the address of the repository, and the buttons that need it
 * `mathematics`: equations are drawn at build time, and a wrong one fails the build
@@ -6,6 +6,9 @@
 * `colours`: the roles that colour a word as query, key or value
 * `solutions`: folded solutions are named so
 * `calculation`: the ``worked-example`` directive, one row of a checked calculation as a table
+* `descriptions`: what a search engine says of each page
+* `findable`: what search engines and shared links are told where the site's address is known; `card`, the picture they show
+* `citation`: how to cite a page, at its foot
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from . import calculation, colours, facts, mathematics, repository, solutions
+from . import calculation, citation, colours, descriptions, facts, findable, mathematics, repository, solutions
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,14 +29,16 @@ def fingerprint() -> str:
     digest = hashlib.sha256()
     for folder in ("attn_lib", "book/assets", "book/extension"):
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in {".py", ".yml", ".json", ".css", ".svg"}:
+            if path.suffix in {".py", ".yml", ".json", ".css", ".svg", ".png"}:
                 digest.update(path.read_bytes())
+    digest.update((ROOT / citation.NAME).read_bytes())
     return digest.hexdigest()
 
 
 def configure(app: Sphinx, config: Config) -> None:
     """Set what depends on the repository and on the library, before any other extension reads it."""
     repository.configure(config)
+    findable.configure(config)
     config.myst_substitutions = {**config.myst_substitutions, **facts.substitutions(ROOT)}
     config.attention_book_fingerprint = fingerprint()
 
@@ -48,4 +53,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     colours.setup(app)
     solutions.setup(app)
     calculation.setup(app)
+    descriptions.setup(app)
+    findable.setup(app)
+    citation.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
