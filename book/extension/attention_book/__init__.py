@@ -9,6 +9,7 @@
 * `descriptions`: what a search engine says of each page
 * `findable`: what search engines and shared links are told where the site's address is known; `card`, the picture they show
 * `citation`: how to cite a page, at its foot
+* `health`: the ``health`` directive, what ran and what came out; from `reports` of the tests, `chapters` counted, and the state of the `tree`
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from . import calculation, citation, colours, descriptions, facts, findable, mathematics, repository, solutions
+from . import calculation, citation, colours, descriptions, facts, findable, health, mathematics, repository, solutions
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -56,4 +57,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     descriptions.setup(app)
     findable.setup(app)
     citation.setup(app)
+    health.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
