@@ -9,6 +9,8 @@ INSTALLED := $(VENV)/installed
 PYTHON_NEEDED := $(shell sed -n 's/^requires-python = ">=\([0-9.]*\)"/\1/p' pyproject.toml)
 SITE := _build/html
 ARCHIVE := _build/attention-number-by-number.zip
+# What the tests say is kept here: the page on the book's health is made from it.
+REPORTS := _build/reports
 
 # One thread: on few cores several kernels at once are faster so, and sums come out alike on every machine.
 export OMP_NUM_THREADS := 1
@@ -64,10 +66,10 @@ PARALLEL := -n 2 --dist loadfile
 
 # CONFORMANCE=all: nothing that the library can be held against may be missing. CI tests so.
 unit: $(INSTALLED) $(if $(filter all,$(CONFORMANCE)),$(VENV)/conformance)
-	$(PY) -m pytest $(PARALLEL) tests --ignore=tests/site
+	$(PY) -m pytest $(PARALLEL) --junit-xml=$(REPORTS)/unit.xml tests --ignore=tests/site
 
 notebooks: $(INSTALLED)
-	$(PY) -m pytest --nbval --nbval-current-env --nbval-cell-timeout=300 $(PARALLEL) notebooks
+	$(PY) -m pytest --nbval --nbval-current-env --nbval-cell-timeout=300 $(PARALLEL) --junit-xml=$(REPORTS)/notebooks.xml notebooks
 
 conformance: $(VENV)/conformance
 	CONFORMANCE=all $(PY) -m pytest $(PARALLEL) tests/conformance
@@ -76,7 +78,7 @@ bench: $(VENV)/bench
 	$(PY) -m benchmarks $(BENCH)
 
 site: book
-	BOOK_SITE=$(SITE) $(PY) -m pytest tests/site
+	BOOK_SITE=$(SITE) $(PY) -m pytest --junit-xml=$(REPORTS)/site.xml tests/site
 
 store: $(INSTALLED)
 	$(PY) book/scripts/store_outputs.py

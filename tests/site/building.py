@@ -15,7 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 def build(source: Path, output: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Build the book in `source` below `output`; warnings are errors. Its warnings and errors, without colours, are in `stderr`."""
     program = Path(sys.executable).parent / "jupyter-book"
-    known = {key: value for key, value in os.environ.items() if not key.startswith("BOOK_REPOSITORY")}
+    known = {
+        key: value for key, value in os.environ.items() if not key.startswith(("BOOK_REPOSITORY", "BOOK_SITE_URL"))
+    }
     built = subprocess.run(
         [program, "build", source, "--path-output", output, "-W", "-n", "--keep-going"],
         env={**known, "PYTHONPATH": str(source), **environment},

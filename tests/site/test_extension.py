@@ -11,7 +11,7 @@ from book.extension.attention_book import repository
 
 from .building import ROOT, build
 
-PARTS = ("_config.yml", "_toc.yml", "pyproject.toml", "attn_lib", "book", "notebooks")
+PARTS = ("_config.yml", "_toc.yml", "pyproject.toml", "CITATION.cff", "attn_lib", "book", "notebooks")
 
 
 @pytest.fixture
@@ -32,6 +32,7 @@ def test_faults_end_the_build_and_are_named(copy):
     plant(copy / "book/references.md", "Planted: [nowhere](nowhere.md), {cite:p}`nobody1999`, ![a picture](gone.png).")
     plant(copy / "book/conventions.md", "```{worked-example} nothing.yml\n:row: love\n```")
     plant(copy / "book/how_to_read.md", "{{ no_such_fact }}")
+    (copy / "book/api.md").write_text("---\ndescription: Planted.\n---\n\n# API\n", encoding="utf-8")
     result = build(copy, copy / "out")
     assert result.returncode != 0
     log = " ".join(result.stderr.split())
@@ -42,6 +43,7 @@ def test_faults_end_the_build_and_are_named(copy):
         "gone.png",
         "no worked example 'nothing.yml'",
         "no_such_fact",
+        "its description has 8 characters, not 30 to 160: 'Planted.'",
     ):
         assert expected in log, f"{expected!r} is missing in {result.stderr}"
 

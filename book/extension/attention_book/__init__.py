@@ -7,6 +7,10 @@
 * `solutions`: folded solutions are named so
 * `calculation`: the ``worked-example`` directive, one row of a checked calculation as a table
 * `light`: what no page asks for is taken out of the site
+* `descriptions`: what a search engine says of each page
+* `findable`: what search engines and shared links are told where the site's address is known; `card`, the picture they show
+* `citation`: how to cite a page, at its foot
+* `health`: the ``health`` directive, what ran and what came out; from `reports` of the tests, `chapters` counted, and the state of the `tree`
 """
 
 from __future__ import annotations
@@ -17,7 +21,19 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from . import calculation, colours, facts, light, mathematics, repository, solutions
+from . import (
+    calculation,
+    citation,
+    colours,
+    descriptions,
+    facts,
+    findable,
+    health,
+    light,
+    mathematics,
+    repository,
+    solutions,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -27,14 +43,16 @@ def fingerprint() -> str:
     digest = hashlib.sha256()
     for folder in ("attn_lib", "book/assets", "book/extension", "book/templates"):
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in {".py", ".yml", ".json", ".css", ".svg", ".js", ".html"}:
+            if path.suffix in {".py", ".yml", ".json", ".css", ".svg", ".png", ".js", ".html"}:
                 digest.update(path.read_bytes())
+    digest.update((ROOT / citation.NAME).read_bytes())
     return digest.hexdigest()
 
 
 def configure(app: Sphinx, config: Config) -> None:
     """Set what depends on the repository and on the library, before any other extension reads it."""
     repository.configure(config)
+    findable.configure(config)
     config.myst_substitutions = {**config.myst_substitutions, **facts.substitutions(ROOT)}
     config.attention_book_fingerprint = fingerprint()
 
@@ -45,9 +63,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     # and a changed style would not even be copied.
     app.add_config_value("attention_book_fingerprint", "", "env", types=[str])
     app.connect("config-inited", configure, priority=100)
-    mathematics.setup(app)
-    colours.setup(app)
-    solutions.setup(app)
-    calculation.setup(app)
-    light.setup(app)
+    for part in (mathematics, colours, solutions, calculation, descriptions, findable, citation, health, light):
+        part.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""The repository's address, known only where the book is published: buttons that need it are dropped without it."""
+"""The addresses of the repository and of the site, known only where the book is published: what needs one is dropped without it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sphinx.errors import ConfigError
 
 URL = "BOOK_REPOSITORY_URL"
 BRANCH = "BOOK_REPOSITORY_BRANCH"
+SITE = "BOOK_SITE_URL"
 KEYS = (
     "repository_url",
     "repository_branch",
@@ -33,6 +34,20 @@ def address() -> tuple[str, str] | None:
     if not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", url):
         raise ConfigError(f"{URL} is {url!r}; it must read https://github.com/OWNER/NAME")
     return url, os.environ.get(BRANCH, "").strip() or "main"
+
+
+def site_address() -> str | None:
+    """Return the address that the site is published under, without a slash at its end, or None where it is unset.
+
+    Raises:
+        ConfigError: the address does not begin with https://, or has no host, or more than a path.
+    """
+    url = os.environ.get(SITE, "").strip().rstrip("/")
+    if not url:
+        return None
+    if not re.fullmatch(r"https://[\w.-]+(:\d+)?(/[\w.~%-]+)*", url):
+        raise ConfigError(f"{SITE} is {url!r}; it must read https://HOST or https://HOST/PATH")
+    return url
 
 
 def configure(config: Config) -> None:
