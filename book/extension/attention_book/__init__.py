@@ -1,10 +1,11 @@
-"""What this book needs from Sphinx beyond Jupyter Book: six small things, a module each.
+"""What this book needs from Sphinx beyond Jupyter Book: seven small things, a module each.
 
 * `repository`: the address of the repository, and the buttons that need it
 * `mathematics`: equations are drawn at build time, and a wrong one fails the build
 * `facts`: numbers and settings that a page names come from the library, never from a keyboard
 * `colours`: the roles that colour a word as query, key or value
 * `solutions`: folded solutions are named so
+* `accessible`: labels and landmarks that the themes leave out
 * `calculation`: the ``worked-example`` directive, one row of a checked calculation as a table
 """
 
@@ -16,7 +17,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from . import calculation, colours, facts, mathematics, repository, solutions
+from . import accessible, calculation, colours, facts, mathematics, repository, solutions
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,7 +27,7 @@ def fingerprint() -> str:
     digest = hashlib.sha256()
     for folder in ("attn_lib", "book/assets", "book/extension"):
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in {".py", ".yml", ".json", ".css", ".svg"}:
+            if path.suffix in {".py", ".yml", ".json", ".css", ".js", ".html", ".svg"}:
                 digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -34,6 +35,7 @@ def fingerprint() -> str:
 def configure(app: Sphinx, config: Config) -> None:
     """Set what depends on the repository and on the library, before any other extension reads it."""
     repository.configure(config)
+    accessible.configure(config)
     config.myst_substitutions = {**config.myst_substitutions, **facts.substitutions(ROOT)}
     config.attention_book_fingerprint = fingerprint()
 
@@ -48,4 +50,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     colours.setup(app)
     solutions.setup(app)
     calculation.setup(app)
+    accessible.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
