@@ -5,6 +5,7 @@
 * `facts`: numbers and settings that a page names come from the library, never from a keyboard
 * `colours`: the roles that colour a word as query, key or value
 * `solutions`: folded solutions are named so
+* `accessible`: labels and landmarks that the themes leave out
 * `calculation`: the ``worked-example`` directive, one row of a checked calculation as a table
 * `light`: what no page asks for is taken out of the site
 * `descriptions`: what a search engine says of each page
@@ -22,6 +23,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 from . import (
+    accessible,
     calculation,
     citation,
     colours,
@@ -53,6 +55,7 @@ def configure(app: Sphinx, config: Config) -> None:
     """Set what depends on the repository and on the library, before any other extension reads it."""
     repository.configure(config)
     findable.configure(config)
+    accessible.configure(config)
     config.myst_substitutions = {**config.myst_substitutions, **facts.substitutions(ROOT)}
     config.attention_book_fingerprint = fingerprint()
 
@@ -63,6 +66,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     # and a changed style would not even be copied.
     app.add_config_value("attention_book_fingerprint", "", "env", types=[str])
     app.connect("config-inited", configure, priority=100)
-    for part in (mathematics, colours, solutions, calculation, descriptions, findable, citation, health, light):
+    for part in (mathematics, colours, solutions, calculation, descriptions, findable, citation, health, accessible, light):
         part.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
