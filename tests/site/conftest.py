@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from .browsing import serving
-from .building import ROOT, build
+from .building import PARTS, ROOT, build
 
 BROWSERS = (
     "chromium",
@@ -33,6 +33,15 @@ def site(tmp_path_factory) -> Path:
     built = build(ROOT, output)
     assert built.returncode == 0, built.stderr
     return output / "_build" / "html"
+
+
+@pytest.fixture
+def copy(tmp_path) -> Path:
+    """A copy of what the site is built from."""
+    for part in PARTS:
+        source = ROOT / part
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / part)
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

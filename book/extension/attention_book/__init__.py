@@ -1,6 +1,8 @@
 """What this book needs from Sphinx beyond Jupyter Book: small things, a module each.
 
-* `repository`: the address of the repository, and the buttons that need it
+* `repository`: where the book is published, and the addresses that follow from it
+* `buttons`: the buttons over a page; those that need an address are there only where it is known
+* `self_contained`: each chapter as a notebook that runs on its own (with `wheel` and `bring_along`)
 * `mathematics`: equations are drawn at build time, and a wrong one fails the build
 * `facts`: numbers and settings that a page names come from the library, never from a keyboard
 * `colours`: the roles that colour a word as query, key or value
@@ -24,6 +26,7 @@ from sphinx.config import Config
 
 from . import (
     accessible,
+    buttons,
     calculation,
     citation,
     colours,
@@ -34,10 +37,25 @@ from . import (
     light,
     mathematics,
     repository,
+    self_contained,
     solutions,
 )
 
 ROOT = Path(__file__).resolve().parents[3]
+PARTS = (
+    mathematics,
+    colours,
+    solutions,
+    calculation,
+    descriptions,
+    findable,
+    citation,
+    health,
+    buttons,
+    accessible,
+    self_contained,
+    light,
+)
 
 
 def fingerprint() -> str:
@@ -58,14 +76,16 @@ def configure(app: Sphinx, config: Config) -> None:
     accessible.configure(config)
     config.myst_substitutions = {**config.myst_substitutions, **facts.substitutions(ROOT)}
     config.attention_book_fingerprint = fingerprint()
+    config.attention_book_addresses = f"{repository.known()} {repository.site_address()}"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension."""
-    # Pages are made again when this value changes: else a number computed by an older library would stay,
-    # and a changed style would not even be copied.
+    # Pages are made again when these values change: else a number computed by an older library would stay,
+    # a changed style would not even be copied, and a button would lead to an earlier address.
     app.add_config_value("attention_book_fingerprint", "", "env", types=[str])
+    app.add_config_value("attention_book_addresses", "", "html", types=[str])
     app.connect("config-inited", configure, priority=100)
-    for part in (mathematics, colours, solutions, calculation, descriptions, findable, citation, health, accessible, light):
+    for part in PARTS:
         part.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
