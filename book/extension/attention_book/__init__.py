@@ -1,4 +1,4 @@
-"""What this book needs from Sphinx beyond Jupyter Book: six small things, a module each.
+"""What this book needs from Sphinx beyond Jupyter Book: seven small things, a module each.
 
 * `repository`: the address of the repository, and the buttons that need it
 * `mathematics`: equations are drawn at build time, and a wrong one fails the build
@@ -6,6 +6,7 @@
 * `colours`: the roles that colour a word as query, key or value
 * `solutions`: folded solutions are named so
 * `calculation`: the ``worked-example`` directive, one row of a checked calculation as a table
+* `explorer`: the ``explorer`` directive, the page on which a reader changes the numbers
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from . import calculation, colours, facts, mathematics, repository, solutions
+from . import calculation, colours, explorer, facts, mathematics, repository, solutions
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,7 +27,7 @@ def fingerprint() -> str:
     digest = hashlib.sha256()
     for folder in ("attn_lib", "book/assets", "book/extension"):
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in {".py", ".yml", ".json", ".css", ".svg"}:
+            if path.suffix in {".py", ".yml", ".json", ".css", ".js", ".svg"}:
                 digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -48,4 +49,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     colours.setup(app)
     solutions.setup(app)
     calculation.setup(app)
+    explorer.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
