@@ -9,6 +9,7 @@
 * `solutions`: folded solutions are named so
 * `accessible`: labels and landmarks that the themes leave out
 * `calculation`: the ``worked-example`` directive, one row of a checked calculation as a table
+* `explorer`: the ``explorer`` directive, the page on which a reader changes the numbers
 * `light`: what no page asks for is taken out of the site
 * `descriptions`: what a search engine says of each page
 * `findable`: what search engines and shared links are told where the site's address is known; `card`, the picture they show
@@ -31,6 +32,7 @@ from . import (
     citation,
     colours,
     descriptions,
+    explorer,
     facts,
     findable,
     health,
@@ -47,6 +49,7 @@ PARTS = (
     colours,
     solutions,
     calculation,
+    explorer,
     descriptions,
     findable,
     citation,
