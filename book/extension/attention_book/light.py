@@ -1,13 +1,15 @@
-"""A light site: what no page asks for is taken out of it, and the font of the icons keeps the icons that are used."""
+"""A light site: what no page asks for is taken out of it, the font of the icons keeps those that are used, and the text face comes with its sheet."""
 
 from __future__ import annotations
 
+import base64
 import re
 from pathlib import Path
 
 from fontTools import subset
 from sphinx.application import Sphinx
 
+TEXT_SHEET = "text/text.css"
 THEME_SHEET = "styles/pydata-sphinx-theme.css"
 FONTS = "vendor/fontawesome/webfonts"
 # The classes by which a page asks for one of the theme's three icon fonts.
@@ -41,7 +43,20 @@ def lighten(app: Sphinx, exception: Exception | None) -> None:
                 path.unlink()
     for script in (static / "scripts").glob("*.js"):
         script.write_text(re.sub(r"\n//# sourceMappingURL=\S+\s*$", "\n", script.read_text("utf-8")), "utf-8")
+    put_in_fonts(static / TEXT_SHEET)
     cut_icons(Path(app.outdir))
+
+
+def put_in_fonts(sheet: Path) -> None:
+    """Put the slices with Latin letters into the stylesheet itself: they are there at the first paint, and nothing moves when they come."""
+
+    def inside(found: re.Match[str]) -> str:
+        path = sheet.parent / found[1]
+        content = base64.b64encode(path.read_bytes()).decode()
+        path.unlink()
+        return f"url(data:font/woff2;base64,{content})"
+
+    sheet.write_text(re.sub(r"url\((files/[\w-]+-latin-(?:normal|italic)\.woff2)\)", inside, sheet.read_text("utf-8")), "utf-8")
 
 
 def cut_icons(site: Path) -> None:
