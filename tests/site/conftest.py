@@ -2,10 +2,12 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from .browsing import serving
 from .building import PARTS, ROOT, build
 
 BROWSERS = (
@@ -15,8 +17,11 @@ BROWSERS = (
     "google-chrome-stable",
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 )
-# Without a display, a sandbox of its own (CI runs as root) or a word to anyone outside.
-FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync".split()
+# Without a display, a sandbox of its own (CI runs as root) or a word to anyone outside: no name is found, so the network is as good as cut.
+FLAGS = (
+    ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+    + "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync".split()
+)
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +42,13 @@ def copy(tmp_path) -> Path:
         source = ROOT / part
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / part)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def served(site) -> Iterator[str]:
+    """The address of a server on this machine that serves the site."""
+    with serving(site) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@
 * `colours`: the roles that colour a word as query, key or value
 * `solutions`: folded solutions are named so
 * `calculation`: the ``worked-example`` directive, one row of a checked calculation as a table
+* `light`: what no page asks for is taken out of the site
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from . import buttons, calculation, colours, facts, mathematics, repository, self_contained, solutions
+from . import buttons, calculation, colours, facts, light, mathematics, repository, self_contained, solutions
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,9 +27,9 @@ ROOT = Path(__file__).resolve().parents[3]
 def fingerprint() -> str:
     """Return a digest of everything outside the pages that decides what they say and how they look."""
     digest = hashlib.sha256()
-    for folder in ("attn_lib", "book/assets", "book/extension"):
+    for folder in ("attn_lib", "book/assets", "book/extension", "book/templates"):
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in {".py", ".yml", ".json", ".css", ".svg"}:
+            if path.suffix in {".py", ".yml", ".json", ".css", ".svg", ".js", ".html"}:
                 digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -54,4 +55,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     calculation.setup(app)
     buttons.setup(app)
     self_contained.setup(app)
+    light.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
