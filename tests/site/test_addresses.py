@@ -1,9 +1,6 @@
 """Buttons and links that need an address of the book are there where it is known, and only there."""
 
 import re
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import nbformat
@@ -112,12 +109,7 @@ def leads_somewhere(site, link: str) -> bool:
     return (site / path).is_file() and (not place or place in anchors(site / path))
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
-def test_a_server_gives_the_notebook_as_a_file(site, browser):
+def test_a_server_gives_the_notebook_as_a_file(served, browser):
     given = []
 
     def watch(page):
@@ -125,15 +117,12 @@ def test_a_server_gives_the_notebook_as_a_file(site, browser):
 
     context = browser.new_context()
     context.on("page", watch)  # the button opens a tab, which closes again when there is nothing to show
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        page = context.new_page()
-        page.goto(f"http://127.0.0.1:{server.server_port}/notebooks/{NOTEBOOKS[0]}.html")
-        page.get_by_role("button", name="Download this page").click()
-        page.get_by_role("link", name=".ipynb").click()
-        page.wait_for_timeout(1000)
-        context.close()
-        server.shutdown()
+    page = context.new_page()
+    page.goto(f"{served}/notebooks/{NOTEBOOKS[0]}.html")
+    page.get_by_role("button", name="Download this page").click()
+    page.get_by_role("link", name=".ipynb").click()
+    page.wait_for_timeout(1000)
+    context.close()
     assert given == [f"{NOTEBOOKS[0]}.ipynb"]
 
 
