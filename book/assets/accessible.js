@@ -78,6 +78,24 @@
     say();
   }
 
+  // The theme's search page gives the focus to the first field of two, which lies in a closed dialog.
+  function startInSearchField() {
+    document.querySelector("main form.bd-search input")?.focus();
+  }
+
+  // Paper is white.
+  function printLight() {
+    const root = document.documentElement;
+    let theme;
+    addEventListener("beforeprint", () => {
+      theme = root.dataset.theme;
+      root.dataset.theme = "light";
+    });
+    addEventListener("afterprint", () => (root.dataset.theme = theme));
+  }
+
+  printLight();
+  startInSearchField();
   keepFocus();
   nameDialogs();
   sayWhetherOpen();
