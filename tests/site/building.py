@@ -15,7 +15,6 @@ PARTS = (
     "_config.yml",
     "_toc.yml",
     "pyproject.toml",
-    "MANIFEST.in",
     "README.md",
     "LICENSE",
     "CITATION.cff",

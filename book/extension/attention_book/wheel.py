@@ -22,7 +22,7 @@ MOMENT = "315532800"
 def sources(root: Path) -> list[Path]:
     """Return every file that the wheel is made of, relative to the folder of the repository."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = ["pyproject.toml", "MANIFEST.in", project["readme"], *project["license-files"]]
+    named = ["pyproject.toml", project["readme"], *project["license-files"]]
     package = (path for path in (root / PACKAGE).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return sorted([*map(Path, named), *(path.relative_to(root) for path in package)])
 
