@@ -8,6 +8,7 @@ PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/installed
 PYTHON_NEEDED := $(shell sed -n 's/^requires-python = ">=\([0-9.]*\)"/\1/p' pyproject.toml)
 SITE := _build/html
+ARCHIVE := _build/attention-number-by-number.zip
 # What the tests say is kept here: the page on the book's health is made from it.
 REPORTS := _build/reports
 
@@ -17,11 +18,12 @@ export OMP_NUM_THREADS := 1
 export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help book serve test unit notebooks site conformance bench store clean
+.PHONY: help book serve archive test unit notebooks site conformance bench store clean
 
 help:
 	@echo "make book         build the site into $(SITE) (the first time it also installs what it needs into $(VENV))"
 	@echo "make serve        build, then serve the site on http://localhost:$(PORT) (PORT=... for another)"
+	@echo "make archive      build, then pack the site into $(ARCHIVE), to be read without a network"
 	@echo "make test         unit tests, every notebook run again, the site built and checked"
 	@echo "make unit         only the unit tests"
 	@echo "make notebooks    only run every notebook again and compare with what is stored"
@@ -53,6 +55,9 @@ book: $(INSTALLED)
 serve: book
 	@echo "http://localhost:$(PORT) (Ctrl+C ends it)"
 	$(PY) -m http.server $(PORT) --bind 127.0.0.1 --directory $(SITE)
+
+archive: book
+	$(PY) book/scripts/archive.py $(SITE) $(ARCHIVE)
 
 test: unit notebooks site
 

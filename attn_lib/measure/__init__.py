@@ -5,11 +5,11 @@ timing      several calls side by side
 scaling     exponents, and where two curves cross
 machine     what it was measured on
 experiment  the whole of it, which ``python -m attn_lib measure`` runs
-results     the file that it leaves
+results     the file that it leaves; those that the book shows are in records/
 """
 
 from attn_lib.measure.counting import count_flops, peak_bytes, sdpa_kernel_used
-from attn_lib.measure.results import Results, load_results
+from attn_lib.measure.results import Results, find_results, load_results
 from attn_lib.measure.scaling import crossing, fit_exponent, local_exponents
 from attn_lib.measure.timing import Timing, compare_times, memory_kept
 
@@ -19,6 +19,7 @@ __all__ = [
     "compare_times",
     "count_flops",
     "crossing",
+    "find_results",
     "fit_exponent",
     "load_results",
     "local_exponents",

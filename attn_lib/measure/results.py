@@ -14,6 +14,7 @@ from attn_lib.measure.spread import Middle
 
 FORMAT = 1
 MEASURED, REFUSED, OUT_OF_MEMORY, ABSENT = "measured", "refused", "out of memory", "not there"
+RECORDS = Path(__file__).parent / "records"  # the runs that the book shows
 MOST_DEATHS = 2  # a case in which the process was killed so often is not tried again
 
 
@@ -188,6 +189,28 @@ class Results:
     def write(self, path: Path) -> None:
         """Write the whole file, or leave what is there."""
         write_whole(path, self.as_json())
+
+
+def find_results(pattern: str) -> list[Path]:
+    """Find files of results by their name: runs of your own, in a folder ``results`` where Python runs, and those that the book shows.
+
+    Args:
+        pattern: a name, with ``*`` for any characters, as in ``"cuda*.json"``.
+
+    Returns:
+        The files, in the order of their names; of two with one name, yours.
+
+    Raises:
+        ResultsError: no file has a name without ``*``; the message says where it could lie.
+
+    >>> [path.stem[:3] for path in find_results("cpu_2026-11-30.json")]
+    ['cpu']
+    """
+    own = Path("results")
+    found = {path.name: path for folder in (RECORDS, own) for path in folder.glob(pattern)}
+    if not found and "*" not in pattern:
+        raise ResultsError(f"{pattern}: no such file in {own.absolute()}, and none among the runs that the book shows")
+    return [found[name] for name in sorted(found)]
 
 
 def load_results(path: Path | str) -> Results:

@@ -10,14 +10,25 @@ import yaml
 from sphinx_external_toc.parsing import parse_toc_data
 
 ROOT = Path(__file__).resolve().parents[2]
+# What the site is built from.
+PARTS = (
+    "_config.yml",
+    "_toc.yml",
+    "pyproject.toml",
+    "MANIFEST.in",
+    "README.md",
+    "LICENSE",
+    "CITATION.cff",
+    "attn_lib",
+    "book",
+    "notebooks",
+)
 
 
 def build(source: Path, output: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Build the book in `source` below `output`; warnings are errors. Its warnings and errors, without colours, are in `stderr`."""
     program = Path(sys.executable).parent / "jupyter-book"
-    known = {
-        key: value for key, value in os.environ.items() if not key.startswith(("BOOK_REPOSITORY", "BOOK_SITE_URL"))
-    }
+    known = {key: value for key, value in os.environ.items() if not key.startswith("BOOK_")}
     built = subprocess.run(
         [program, "build", source, "--path-output", output, "-W", "-n", "--keep-going"],
         env={**known, "PYTHONPATH": str(source), **environment},

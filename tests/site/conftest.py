@@ -2,11 +2,13 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .building import ROOT, build
+from .browsing import serving
+from .building import PARTS, ROOT, build
 
 BROWSERS = (
     "chromium",
@@ -15,8 +17,11 @@ BROWSERS = (
     "google-chrome-stable",
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 )
-# Without a display, a sandbox of its own (CI runs as root) or a word to anyone outside.
-FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync".split()
+# Without a display, a sandbox of its own (CI runs as root) or a word to anyone outside: no name is found, so the network is as good as cut.
+FLAGS = (
+    ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+    + "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync".split()
+)
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +33,22 @@ def site(tmp_path_factory) -> Path:
     built = build(ROOT, output)
     assert built.returncode == 0, built.stderr
     return output / "_build" / "html"
+
+
+@pytest.fixture
+def copy(tmp_path) -> Path:
+    """A copy of what the site is built from."""
+    for part in PARTS:
+        source = ROOT / part
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / part)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def served(site) -> Iterator[str]:
+    """The address of a server on this machine that serves the site."""
+    with serving(site) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

@@ -50,7 +50,7 @@ def unread(page: BeautifulSoup) -> list[str]:
 
 def in_one_line(page: BeautifulSoup) -> list[str]:
     """Signatures that are too long for one line and stand in one."""
-    signatures = [tag for tag in page.select("dl.py > dt.sig") if not tag.select("dl")]
+    signatures = [tag for tag in page.select("dl.py > dt.sig") if not tag.select(".sig-lines")]
     return [tag["id"] for tag in signatures if len(tag.get_text(strip=True)) > LINE]
 
 

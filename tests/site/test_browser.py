@@ -1,29 +1,9 @@
 """The pages in a browser: they ask nobody outside, run without an error, and fit on a phone."""
 
-from pathlib import Path
-
 import pytest
 
+from .browsing import DESKTOP, PHONE, look
 from .building import toc_pages
-
-DESKTOP = {"width": 1300, "height": 900}
-PHONE = {"width": 390, "height": 844}
-LOCAL = ("file:", "data:", "blob:")
-
-
-def look(browser, path: Path, viewport: dict) -> tuple[object, list[str]]:
-    """Open a page and return it with what went wrong while it loaded: requests to elsewhere, missing files, errors of scripts."""
-    faults = []
-    page = browser.new_page(viewport=viewport)
-    page.on("request", lambda request: request.url.startswith(LOCAL) or faults.append(f"asks for {request.url}"))
-    page.on("requestfailed", lambda request: faults.append(f"did not get {request.url}"))
-    page.on(
-        "console", lambda message: message.type in {"error", "warning"} and faults.append(f"console: {message.text}")
-    )
-    page.on("pageerror", lambda error: faults.append(f"script: {error}"))
-    page.goto(path.as_uri(), wait_until="load")
-    page.evaluate("document.fonts.ready")
-    return page, faults
 
 
 def out_of_reach(page) -> list[str]:

@@ -1,11 +1,15 @@
 """The workflows and the conda environment: valid, and without a second list of versions."""
 
+import os
 import re
 import subprocess
 import sys
+import tarfile
 
 import pytest
 import yaml
+
+from book.extension.attention_book import repository
 
 from .building import ROOT
 
@@ -39,6 +43,65 @@ def test_ci_calls_what_a_user_calls():
     ]
     assert "make test" in commands
     assert "make book" in commands
+
+
+def publishing() -> dict:
+    return yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text(encoding="utf-8"))
+
+
+def test_the_site_is_built_with_every_address():
+    set_there = {**publishing()["env"], **publishing()["jobs"]["build"]["env"]}
+    assert {name for name in set_there if name.startswith("BOOK_")} == {
+        repository.URL,
+        repository.BRANCH,
+        repository.PUBLISHED_BRANCH,
+        repository.SITE,
+    }
+
+
+def test_only_the_job_that_needs_a_permission_has_it():
+    assert publishing()["permissions"] == {}
+    assert {name: job["permissions"] for name, job in publishing()["jobs"].items()} == {
+        "build": {"contents": "read"},
+        "branch": {"contents": "write"},
+        "deploy": {"pages": "write", "id-token": "write"},
+    }
+
+
+def test_the_published_branch_has_one_commit_that_holds_the_site(tmp_path):
+    """The step as it stands, twice, against a repository in a folder."""
+    (script,) = [step["run"] for step in publishing()["jobs"]["branch"]["steps"] if "run" in step]
+    branch = publishing()["env"][repository.PUBLISHED_BRANCH]
+    remote = tmp_path / "somebody" / "attention"
+
+    def git(*arguments):
+        command = ["git", "--git-dir", remote, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    remote.mkdir(parents=True)
+    git("init", "--bare", "--quiet")
+    for number, page in enumerate(("old.html", "index.html")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / page).touch()
+        with tarfile.open(folder / "artifact.tar", "w") as artifact:
+            artifact.add(folder / page, page)
+        variables = {
+            "BOOK_PUBLISHED_BRANCH": branch,
+            "GITHUB_ACTOR": "somebody",
+            "GITHUB_REPOSITORY": "somebody/attention",
+            "GITHUB_SERVER_URL": tmp_path.as_uri(),
+            "GITHUB_SHA": "0" * 40,
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "TOKEN": "secret",
+        }
+        run = subprocess.run(
+            ["bash", "-e", "-c", script], cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True
+        )
+        assert run.returncode == 0, run.stderr
+        assert "secret" not in run.stdout + run.stderr
+    assert len(git("rev-list", branch)) == 1
+    assert git("ls-tree", "-r", "--name-only", branch) == [".nojekyll", "index.html"]
 
 
 def test_constraints_are_names_and_versions_alone():

@@ -14,9 +14,19 @@ import pytest
 import torch
 
 from attn_lib.__main__ import main
-from attn_lib.measure import load_results, run
+from attn_lib.measure import find_results, load_results, run
 from attn_lib.measure.experiment import Case, Settings, Way, all_cases
-from attn_lib.measure.results import MEASURED, OUT_OF_MEMORY, REFUSED, Measured, Results, ResultsError
+from attn_lib.measure.results import (
+    MEASURED,
+    OUT_OF_MEMORY,
+    REFUSED,
+    Measured,
+    Results,
+    ResultsError,
+)
+from attn_lib.measure.results import (
+    RECORDS as FOLDER,
+)
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -316,7 +326,7 @@ def test_series_refuse_what_they_do_not_hold():
 
 # The runs that the book shows.
 
-RECORDS = sorted((ROOT / "notebooks" / "results").glob("*.json"))
+RECORDS = sorted(FOLDER.glob("*.json"))
 
 
 def test_there_is_a_record_of_a_cpu():
@@ -333,3 +343,16 @@ def test_a_record_of_the_book_is_complete_and_a_measurement(path):
         assert all(each.status != OUT_OF_MEMORY for each in ways)
     assert os.fsencode(str(ROOT)) not in path.read_bytes()
     assert results.as_json() == path.read_bytes()
+
+
+def test_a_run_of_ones_own_is_found_beside_those_of_the_book(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_results("cuda_mine.json*") == []
+    (tmp_path / "results").mkdir()
+    for name in ("cuda_mine.json", RECORDS[0].name):
+        (tmp_path / "results" / name).touch()
+    assert [path.parent.name for path in find_results("cuda_mine.json")] == ["results"]
+    assert [path.parent.name for path in find_results(RECORDS[0].name)] == ["results"]  # one's own comes first
+    assert find_results("c*.json") == sorted(find_results("c*.json"), key=lambda path: path.name)
+    with pytest.raises(ResultsError, match=r"no_such\.json: no such file in .*results"):
+        find_results("no_such.json")

@@ -55,12 +55,10 @@ def python_needed(pyproject: Path) -> str:
 
 def run_online() -> str:
     """Return the paragraph on Colab and Binder, or nothing where the repository's address is unknown."""
-    known = repository.address()
-    if known is None:
+    if repository.known() is None:
         return ""
-    url, branch = known
     return (
-        "Without a machine of your own: the rocket at the top of each chapter opens it on Binder or on Colab. "
-        "Binder installs everything, which takes some minutes. On Colab, run this in a first cell:\n\n"
-        f"```\n%pip install -q git+{url}@{branch}\n```"
+        "Without a machine of your own: the rocket at the top of each chapter opens it in Colab or on Binder. "
+        "Colab takes the notebook that runs on its own, and has a GPU if you ask for one. "
+        "Binder installs the whole repository, which takes some minutes."
     )

@@ -1,15 +1,18 @@
-"""The addresses of the repository and of the site, known only where the book is published: what needs one is dropped without it."""
+"""Where the book is published: its repository and its site. Both are known only there, and what needs them is dropped without."""
 
 from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
+from urllib.parse import quote
 
 from sphinx.config import Config
 from sphinx.errors import ConfigError
 
 URL = "BOOK_REPOSITORY_URL"
 BRANCH = "BOOK_REPOSITORY_BRANCH"
+PUBLISHED_BRANCH = "BOOK_PUBLISHED_BRANCH"
 SITE = "BOOK_SITE_URL"
 KEYS = (
     "repository_url",
@@ -22,8 +25,44 @@ KEYS = (
 )
 
 
-def address() -> tuple[str, str] | None:
-    """Return the repository's address and branch from the environment, or None where the address is unset.
+@dataclass(frozen=True)
+class Repository:
+    """A repository on GitHub.
+
+    Attributes:
+        url: its address, ``https://github.com/OWNER/NAME``.
+        branch: with the source of the book.
+        published: the branch that holds the built site.
+    """
+
+    url: str
+    branch: str
+    published: str
+
+    @property
+    def name(self) -> str:
+        """``OWNER/NAME``."""
+        return self.url.removeprefix("https://github.com/")
+
+    def colab(self, path: str) -> str:
+        """Return the address that opens a notebook of the built site in Colab."""
+        return f"https://colab.research.google.com/github/{self.name}/blob/{quote(self.published)}/{path}"
+
+    def binder(self, path: str) -> str:
+        """Return the address that opens a notebook of the source on Binder."""
+        return f"https://mybinder.org/v2/gh/{self.name}/{quote(self.branch, safe='')}?urlpath=lab/tree/{path}"
+
+    def edit(self, path: str) -> str:
+        """Return the address where a file of the source is edited."""
+        return f"{self.url}/edit/{quote(self.branch)}/{path}"
+
+    def report(self, path: str) -> str:
+        """Return the address of a new issue that names a file of the source."""
+        return f"{self.url}/issues/new?title={quote(f'{path}: ', safe='')}"
+
+
+def known() -> Repository | None:
+    """Return the repository that the environment names, or None where it names none.
 
     Raises:
         ConfigError: the address is not one of a GitHub repository, the only kind that Colab and Binder open by name.
@@ -33,7 +72,8 @@ def address() -> tuple[str, str] | None:
         return None
     if not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", url):
         raise ConfigError(f"{URL} is {url!r}; it must read https://github.com/OWNER/NAME")
-    return url, os.environ.get(BRANCH, "").strip() or "main"
+    branch, published = (os.environ.get(name, "").strip() for name in (BRANCH, PUBLISHED_BRANCH))
+    return Repository(url, branch or "main", published or "published")
 
 
 def site_address() -> str | None:
@@ -51,22 +91,6 @@ def site_address() -> str | None:
 
 
 def configure(config: Config) -> None:
-    """Point the theme's buttons to the repository, or drop them: Jupyter Book's default links to its own repository."""
-    options = config.html_theme_options
+    """Drop what Jupyter Book sets, which is its own repository; the buttons of this book stand in `buttons`."""
     for key in KEYS:
-        options.pop(key, None)
-    known = address()
-    if known is None:
-        return
-    url, branch = known
-    options.update(
-        repository_url=url,
-        repository_branch=branch,
-        use_repository_button=True,
-        use_issues_button=True,
-        launch_buttons={
-            "notebook_interface": "jupyterlab",
-            "binderhub_url": "https://mybinder.org",
-            "colab_url": "https://colab.research.google.com",
-        },
-    )
+        config.html_theme_options.pop(key, None)

@@ -1,0 +1,70 @@
+// The cells: typing, pointing, moving with the keys, switching the mask.
+
+import { change, look } from "explorer/actions";
+import { fillAll, find, mark, rove, select } from "explorer/drawing";
+import * as edit from "explorer/edit";
+import { hasHead } from "explorer/explanation";
+import { move } from "explorer/movement";
+import { parse, unfinished } from "explorer/numbers";
+import { part, say } from "explorer/page";
+import { now } from "explorer/session";
+import { token } from "explorer/state";
+import { stepOf } from "explorer/steps";
+
+const matrices = part("matrices");
+const on = (event, action) => matrices.addEventListener(event, action);
+
+function cellOf(target) {
+  const node = target.closest("[data-name]") ?? target.querySelector(":scope > [data-name]");
+  if (!node) return null;
+  const { name, head, row, column } = node.dataset;
+  return { name, head: Number(head), row: Number(row), column: Number(column) };
+}
+
+// While a text may still become a number, nobody complains.
+function typed(input, done) {
+  const { axis, row } = input.dataset;
+  if (!done && unfinished(input.value) && !axis) return;
+  try {
+    if (axis) change(edit.withToken(now.state, axis, Number(row), token(input.value)));
+    else {
+      const { name, head, row: r, column } = cellOf(input);
+      change(edit.withNumber(now.state, name, hasHead(name) ? [head, r, column] : [r, column], parse(input.value)));
+    }
+    input.removeAttribute("aria-invalid");
+  } catch (error) {
+    input.setAttribute("aria-invalid", "true");
+    say(`${input.getAttribute("aria-label")}: ${error.message}. The last ${axis ? "name" : "number"} that fits stays.`, true);
+  }
+}
+
+on("input", ({ target }) => typed(target, false));
+on("change", ({ target }) => typed(target, true));
+on("focusin", ({ target }) => {
+  rove(target.closest("table"), target);
+  const cell = cellOf(target);
+  if (cell) select(cell);
+});
+// What was typed is written as the other numbers are, unless it is no number.
+on("focusout", () => setTimeout(fillAll));
+on("pointerover", ({ target, pointerType }) => {
+  if (pointerType !== "touch") mark(cellOf(target) ?? now.selected);
+});
+on("pointerleave", () => mark(now.selected));
+on("click", ({ target }) => {
+  const button = target.closest("button");
+  if (button?.matches(".fixed")) say("The causal mask hides this key: it comes after its query.", true);
+  else if (button) change(edit.withMask(now.state, Number(button.dataset.row), Number(button.dataset.column)));
+});
+on("keydown", (event) => {
+  const target = move(event);
+  if (!target) return;
+  event.preventDefault();
+  target.focus();
+  target.select?.();
+});
+part("home").addEventListener("click", () => {
+  const cell = now.selected;
+  look(stepOf(cell.name), cell.head, cell);
+  find(cell)?.focus();
+});
