@@ -20,6 +20,8 @@
   it, which prints *Not answered yet*), `solution` with `hide-cell` (calls the same function, which prints *Right.*). They are
   numbered from 1, and every notebook has at least four. `attn_lib.exercises.check_answer` prints these words.
 * **The end**: a last cell with `## What to take away`, whose last line is `Next: ` and a link.
+* **What a search engine shows** of a page are its first sentences. Where these do not stand alone, or hold formulas, set
+  `"description"` in the notebook's metadata, or in the front matter of a page in book/: one sentence or two, 160 characters at most.
 * **CommonMark**, tables, `$...$` and `<details>` only, in notebooks. One `#` title; no heading level is jumped.
 
 nbval_guards.py holds what needs a kernel (see `conftest.py` at the root), cell_guards.py, prose_guards.py and toc_guard.py what

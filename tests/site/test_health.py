@@ -89,7 +89,9 @@ def test_a_failure_is_said_on_top(root, outcome):
     assert first.startswith("**1 of the ")
     assert f"[](../notebooks/{CHAPTERS[0]})." in first
     assert CHAPTERS[1] not in first
-    assert second.startswith("**1 of 2 tests failed**")
+    assert second.startswith("**1 of 2 tests failed** on 1 December 2026, in `tests.unit.test_cache`")
+    plant(root, "notebooks", cells(root), exit_status=0)
+    assert health.finding(health.Book(root)).startswith("**1 of 2 tests failed**")  # what failed comes first
     assert "skipped for want of what they need: 1" in second
 
 

@@ -62,7 +62,7 @@ class Book:
 
 
 def finding(book: Book) -> str:
-    """What ran, and what came out: the first lines of the page."""
+    """What ran, and what came out: the first lines of the page. What failed comes first."""
     lines = []
     try:
         lines.append(cells_finding(book, book.report("notebooks")))
@@ -72,7 +72,7 @@ def finding(book: Book) -> str:
         lines.append(tests_finding(book.report("unit")))
     except reports.ReportError as error:
         lines.append(f"The tests {error}. {AGAIN}")
-    return "\n\n".join(lines)
+    return "\n\n".join(sorted(lines, key=lambda line: not line.startswith("**")))
 
 
 def cells_finding(book: Book, report: reports.Report) -> str:
@@ -107,7 +107,8 @@ def tests_finding(report: reports.Report) -> str:
     counts = report.count()
     skipped = f"; skipped for want of what they need: {counts['skipped']}" if counts["skipped"] else ""
     if counts["failed"]:
-        return f"**{counts['failed']} of {reports.counted(counts.total(), 'test')} failed** on {report.day}{skipped}."
+        places = ", ".join(sorted({f"`{case.place}`" for case in report.cases if case.status == "failed"}))
+        return f"**{counts['failed']} of {reports.counted(counts.total(), 'test')} failed** on {report.day}, in {places}{skipped}."
     return f"{reports.counted(counts['passed'], 'test')} passed on {report.day}, and none failed{skipped}."
 
 
@@ -161,7 +162,7 @@ def chapter_table(book: Book) -> str:
     ]
     together = [sum(row[column] for row in rows) for column in range(1, 6)]
     rows.append(("together", *together, seconds(report, "notebooks") if report else ""))
-    header = ("chapter", "words", "cells", "outputs compared", "figures", "exercises", "seconds")
+    header = ("chapter", "words", "cells", "compared", "figures", "exercises", "seconds")
     return table(header, rows) + f"\n\n{note}"
 
 
