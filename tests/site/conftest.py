@@ -1,7 +1,11 @@
 """The built site and a browser, one of each for all the checks."""
 
+import functools
+import http.server
 import os
 import shutil
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,3 +49,20 @@ def browser():
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield browser
         browser.close()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    """A server that keeps no log."""
+
+    def log_message(self, *_) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="session")
+def served(site) -> Iterator[str]:
+    """The address of the site on a server of its own."""
+    handler = functools.partial(QuietHandler, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
