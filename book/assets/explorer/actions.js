@@ -11,7 +11,7 @@ import { checked, same, sizes } from "explorer/state";
 import { layout } from "explorer/steps";
 
 // An edit. What does not fit is said, and all stays as it was.
-export function change(edited, text = "") {
+export function change(edited, text = "", busy = null) {
   try {
     now.state = checked(edited);
     say(text);
@@ -22,7 +22,7 @@ export function change(edited, text = "") {
   view.head = Math.min(view.head, state.heads - 1);
   view.row = Math.min(view.row, sizes(state).T - 1);
   if (selected && valueAt(state, trace(state), selected) === undefined) now.selected = null;
-  draw();
+  draw(busy);
 }
 
 export function look(step, head = now.view.head, selected = null) {

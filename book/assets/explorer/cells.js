@@ -26,10 +26,10 @@ function typed(input, done) {
   const { axis, row } = input.dataset;
   if (!done && unfinished(input.value) && !axis) return;
   try {
-    if (axis) change(edit.withToken(now.state, axis, Number(row), token(input.value)));
+    if (axis) change(edit.withToken(now.state, axis, Number(row), token(input.value)), "", input);
     else {
       const { name, head, row: r, column } = cellOf(input);
-      change(edit.withNumber(now.state, name, hasHead(name) ? [head, r, column] : [r, column], parse(input.value)));
+      change(edit.withNumber(now.state, name, hasHead(name) ? [head, r, column] : [r, column], parse(input.value)), "", input);
     }
     input.removeAttribute("aria-invalid");
   } catch (error) {
@@ -46,7 +46,9 @@ on("focusin", ({ target }) => {
   if (cell) select(cell);
 });
 // What was typed is written as the other numbers are, unless it is no number.
-on("focusout", () => setTimeout(fillAll));
+on("focusout", ({ target }) => {
+  if (!target.hasAttribute("aria-invalid")) fillAll();
+});
 on("pointerover", ({ target, pointerType }) => {
   if (pointerType !== "touch") mark(cellOf(target) ?? now.selected);
 });

@@ -22,7 +22,7 @@ on("heads", "change", ({ value }) => {
   const more = Number(value) > now.state.heads && now.state.given.X;
   change(edit.withHeads(now.state, Number(value)), more ? "A new head has the matrices of the first, their rows moved round. Change them in step 1." : "");
 });
-on("head", "change", ({ value }) => look(now.view.step, Number(value)));
+on("head", "change", ({ value }) => look(now.view.step, value - 1));
 on("scale", "change", ({ value }) => {
   change({ ...now.state, scale: value === "number" ? 2 : value });
   if (value === "number") part("divisor").select();

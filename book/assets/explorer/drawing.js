@@ -14,23 +14,25 @@ const RIGHT = ["K", "V", "W_Q", "W_K", "W_V", "W_O"]; // the second factors of a
 let tables = [];
 let drawn = ""; // the shape of what is drawn
 
-export function draw() {
+// `busy`: a cell in which somebody is typing is left alone.
+export function draw(busy = null) {
   const { state, view } = now;
   now.stages = trace(state);
   const plan = layout(state, now.stages, view.step);
   const shape = JSON.stringify([view.step, view.head, sizes(state), Object.keys(state.given), state.tokens.key === null]);
-  if (shape === drawn) fillAll();
-  else {
-    drawn = shape;
-    build(plan);
-  }
+  if (shape !== drawn) build(plan);
+  drawn = shape;
+  fillAll(busy);
+  if (!find(now.selected)) now.selected = plan.result && { name: plan.result, head: view.head, row: view.row, column: 0 };
+  const own = find(now.selected);
+  if (own) rove(own.closest("table"), own);
   drawChoices(plan);
   drawSummary();
   mark(now.selected);
 }
 
-export function fillAll() {
-  const longest = Math.max(...tables.map(({ fill }) => fill(now.state, now.stages)));
+export function fillAll(busy) {
+  const longest = Math.max(...tables.map(({ fill }) => fill(now.state, now.stages, busy)));
   part("matrices").style.setProperty("--characters", Math.max(longest, 6));
 }
 
@@ -49,11 +51,7 @@ function build(plan) {
           ...tops.flatMap((top, i) => [made(top), made(results[i])]),
         ]));
   part("matrices").replaceChildren(...groups);
-  fillAll();
-  if (!find(now.selected)) now.selected = plan.result && { name: plan.result, head: view.head, row: view.row, column: 0 };
   for (const { node } of tables) rove(node, node.querySelector("[data-name]"));
-  const own = find(now.selected);
-  if (own) rove(own.closest("table"), own);
 }
 
 export function find(cell) {
@@ -88,9 +86,9 @@ function drawChoices({ sentence }) {
   part("causal").parentNode.hidden = view.step !== 2 || !stages.masked_scores;
   part("head").parentNode.hidden = state.heads === 1;
   if (part("head").length !== state.heads) {
-    part("head").replaceChildren(...range(state.heads).map((h) => element("option", { value: h, textContent: h + 1 })));
+    part("head").replaceChildren(...range(state.heads).map((h) => element("option", { textContent: h + 1 })));
   }
-  part("head").value = view.head;
+  part("head").value = view.head + 1;
   const lengths = resizable(state);
   part("sizes").hidden = !state.given.X;
   for (const select of part("sizes").querySelectorAll("select")) {

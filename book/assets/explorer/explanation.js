@@ -39,6 +39,8 @@ export function byCausal(state, row, column) {
 }
 
 const range = (length) => Array.from({ length }, (_, i) => i);
+const sum = (terms) => terms.join(" + ");
+const outline = (terms) => sum(terms.length > 3 ? [terms[0], terms[1], "\u2026", terms.at(-1)] : terms);
 const signed = (text) => (text.startsWith("\u2212") ? `(${text})` : text);
 
 // {names, numbers, digits, cells, note}: the sum three times, in names, in short numbers, in all digits.
@@ -51,12 +53,12 @@ export function explain(state, stages, cell) {
 
   const spelled = (cells, write, note = "") => {
     const line = (to) => {
-      const text = write(cells.map((each) => signed(to(valueAt(state, stages, each)))));
+      const text = write(cells.map((each) => signed(to(valueAt(state, stages, each)))), sum);
       return text === signed(to(value)) ? to(value) : `${text} = ${to(value)}`;
     };
     return {
       ...result,
-      names: `${result.names} = ${write(cells.map((each) => nameOf(state, each)))}`,
+      names: `${result.names} = ${write(cells.map((each) => nameOf(state, each)), outline)}`,
       numbers: line(brief),
       digits: line(full),
       cells,
@@ -64,9 +66,9 @@ export function explain(state, stages, cell) {
     };
   };
   // One product after the other: the first, third, ... are the left factors.
-  const product = (left, right, note) =>
-    spelled(left.flatMap((each, i) => [each, right[i]]), (texts) =>
-      left.map((_, i) => `${texts[2 * i]} \u00b7 ${texts[2 * i + 1]}`).join(" + "), note);
+  const product = (left, right) =>
+    spelled(left.flatMap((each, i) => [each, right[i]]), (texts, add) =>
+      add(left.map((_, i) => `${texts[2 * i]} \u00b7 ${texts[2 * i + 1]}`)));
 
   const size = sizes(state);
   const { S } = size;
@@ -106,9 +108,9 @@ export function explain(state, stages, cell) {
     const power = (score, off) => (far ? `e^(${score} \u2212 ${off})` : `e^(${score})`);
     const cells = seen.map((s) => at("masked_scores", row, s));
     const top = stages.masked_scores[head][row].indexOf(most);
-    const write = (texts) => {
+    const write = (texts, add) => {
       const powers = texts.map((text) => power(text, texts[seen.indexOf(top)]));
-      return `${powers[seen.indexOf(column)]} / (${powers.join(" + ")})`;
+      return `${powers[seen.indexOf(column)]} / (${add(powers)})`;
     };
     const notes = [
       far && "The largest score is taken off all of them, which changes no weight.",

@@ -67,13 +67,13 @@ export function table(state, stages, { name, transposed = false }, head) {
     [heading, element("thead", {}, [element("tr", {}, [element("td"), ...columnHeads])]), element("tbody", {}, body)],
   );
 
-  function fill(nextState, nextStages) {
+  function fill(nextState, nextStages, busy) {
     const numbers = matrixOf(nextState, nextStages, name, head);
     const rowNames = labels(nextState, name, "row", numbers.length);
     const columnNames = labels(nextState, name, "column", numbers[0].length);
     const [acrossNames, downNames] = transposed ? [rowNames, columnNames] : [columnNames, rowNames];
     columnHeads.forEach((th, i) => (th.textContent = acrossNames[across[i]]));
-    rowHeads.forEach((th, i) => fillHead(th, downNames[down[i]], down[i]));
+    rowHeads.forEach((th, i) => fillHead(th, downNames[down[i]], down[i], busy));
     const finite = numbers.flat().filter(Number.isFinite).map(Math.abs);
     const most = name === "weights" ? 1 : Math.max(...finite, 0) || 1;
     const decimals = Math.max(...numbers.flat().map(decimalsOf));
@@ -85,29 +85,28 @@ export function table(state, stages, { name, transposed = false }, head) {
         paint(td, number, most);
         if (name === "mask") fillMask(td.firstChild, nextState, rowNames[row], columnNames[column], row, column, number);
         else if (!editable) td.textContent = show(number);
-        else fillInput(td.firstChild, `${name}, ${rowNames[row]}, column ${columnNames[column]}`, number, decimals);
+        else fillInput(td.firstChild, `${name}, ${rowNames[row]}, column ${columnNames[column]}`, number, decimals, busy);
         longest = Math.max(longest, td.textContent.length);
       }),
     );
     return longest;
   }
 
-  function fillHead(th, text, index) {
+  function fillHead(th, text, index, busy) {
     const input = th.firstChild?.nodeType === 1 ? th.firstChild : null;
     if (!input) th.textContent = text;
     else {
       input.setAttribute("aria-label", `token ${index + 1} of ${name}`);
-      if (document.activeElement !== input) reset(input, text);
+      if (busy !== input) reset(input, text);
     }
   }
 
   return { node, fill };
 }
 
-// What somebody is typing is left alone.
-function fillInput(input, label, number, decimals) {
+function fillInput(input, label, number, decimals, busy) {
   input.setAttribute("aria-label", label);
-  if (document.activeElement !== input) reset(input, typed(number, Math.min(decimals, 6)));
+  if (busy !== input) reset(input, typed(number, Math.min(decimals, 6)));
 }
 
 function reset(input, text) {

@@ -209,10 +209,11 @@ def frame(examples: list[dict[str, Any]]) -> str:
 
 def scripts() -> str:
     """Return the modules as an import map of ``data:`` addresses, and the line that starts them."""
-    modules = {
-        f"explorer/{path.stem}": f"data:text/javascript;charset=utf-8,{quote(path.read_text(encoding='utf-8'))}"
-        for path in sorted(SCRIPTS.glob("*.js"))
-    }
+    modules = {}
+    for path in sorted(SCRIPTS.glob("*.js")):
+        name = f"explorer/{path.stem}"
+        source = f"{path.read_text(encoding='utf-8')}//# sourceURL={name}.js\n"  # what the browser's tools call it
+        modules[name] = f"data:text/javascript;charset=utf-8,{quote(source)}"
     return (
         f'<script type="importmap">{json.dumps({"imports": modules})}</script>'
         '<script type="module">import "explorer/main";</script>'
