@@ -247,19 +247,15 @@ def test_a_chapter_is_counted(tmp_path):
     )
 
 
-def test_the_page_follows_the_reports_without_a_change_of_its_own(tmp_path):
-    parts = ("_config.yml", "_toc.yml", "pyproject.toml", "CITATION.cff", "attn_lib", "book", "notebooks")
-    for part in parts:
-        source = ROOT / part
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / part)
-    path = plant(tmp_path, "unit", [("tests.unit.test_cache", "passed", 1.0)], exit_status=0)
+def test_the_page_follows_the_reports_without_a_change_of_its_own(copy):
+    path = plant(copy, "unit", [("tests.unit.test_cache", "passed", 1.0)], exit_status=0)
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
 
     def page():
-        built = build(tmp_path, tmp_path)
+        built = build(copy, copy)
         assert built.returncode == 0, built.stderr
-        text = (tmp_path / "_build/html/book/health.html").read_text(encoding="utf-8")
+        text = (copy / "_build/html/book/health.html").read_text(encoding="utf-8")
         return " ".join(BeautifulSoup(text, "html.parser").select_one("article").get_text().split())
 
     says = page()
