@@ -173,6 +173,15 @@ def test_the_state_is_another_when_a_file_is_changed_added_renamed_or_gone(root)
     assert tree.state(root) in states
 
 
+@pytest.mark.skipif(not ((ROOT / ".git").exists() and shutil.which("git")), reason="no checkout of git, or no git")
+def test_the_state_is_that_of_every_file_in_the_repository():
+    listed = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    visible = {name for name in listed if not any(part.startswith(".") for part in name.split("/"))}
+    assert visible - {path.relative_to(ROOT).as_posix() for path in tree.files(ROOT)} == {"LICENSE"}
+
+
 TESTED = """
 import pytest
 def test_passes(): pass
