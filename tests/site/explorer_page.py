@@ -8,6 +8,7 @@ PAGE = "book/explorer.html"
 def opened(browser, site, viewport=DESKTOP):
     """The page, and what goes wrong on it from now on."""
     page, faults = look(browser, site / PAGE, viewport)
+    page.set_default_timeout(10_000)
     page.wait_for_selector(".explorer[data-ready]")
     return page, faults
 

@@ -57,7 +57,7 @@ def test_without_scripts_the_page_says_what_is_missing(site, browser):
     assert page.get_by_text("needs JavaScript, which is switched off here").is_visible()
     link = page.get_by_role("link", name="Self-attention by hand").last
     assert link.get_attribute("href").endswith("02_self_attention_by_hand.html")
-    assert not page.locator(".explorer-choices").is_visible()
+    assert not page.locator(".choices").is_visible()
     assert page.get_by_role("heading", name="Three things to try").is_visible()
     context.close()
 
@@ -103,7 +103,7 @@ def test_open_to_everyone_and_at_rest(site, browser, viewport, theme):
 def test_a_page_that_shuts_out_is_noticed(browser, site):
     page, _ = opened(browser, site)
     page.evaluate("document.querySelector('[data-part=example]').parentNode.replaceChildren(document.querySelector('[data-part=example]'))")
-    page.evaluate("document.querySelector('.explorer-message').style.color = '#eee'; document.querySelector('.explorer-message').textContent = 'pale'")
+    page.evaluate("document.querySelector('.message').style.color = '#eee'; document.querySelector('.message').textContent = 'pale'")
     found = {it["id"] for it in Axe().run(page, context=".explorer").response["violations"]}
     assert {"select-name", "color-contrast"} <= found
     page.close()

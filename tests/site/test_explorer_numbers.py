@@ -26,7 +26,7 @@ def page(site, browser):
 def shown(page) -> list[dict]:
     """The cells of the step in view: which number each is, and what stands in it."""
     return page.evaluate(
-        """() => [...document.querySelectorAll(".explorer-stage [data-name]")].map((cell) => ({
+        """() => [...document.querySelectorAll(".stage [data-name]")].map((cell) => ({
             ...cell.dataset, text: cell.tagName === "INPUT" ? cell.value : cell.textContent }))"""
     )
 

@@ -10,14 +10,10 @@ import { examples, now } from "explorer/session";
 import { checked, same, sizes } from "explorer/state";
 import { layout } from "explorer/steps";
 
-// An edit. What does not fit is said, and all stays as it was.
+// An edit. One that does not fit is an error, and all stays as it was.
 export function change(edited, text = "", busy = null) {
-  try {
-    now.state = checked(edited);
-    say(text);
-  } catch (error) {
-    say(`That does not fit: ${error.message}.`, true);
-  }
+  now.state = checked(edited);
+  say(text);
   const { state, view, selected } = now;
   view.head = Math.min(view.head, state.heads - 1);
   view.row = Math.min(view.row, sizes(state).T - 1);
@@ -25,21 +21,20 @@ export function change(edited, text = "", busy = null) {
   draw(busy);
 }
 
-export function look(step, head = now.view.head, selected = null) {
-  Object.assign(now.view, { step, head });
-  now.selected = selected;
+function show(changed) {
+  Object.assign(now, changed);
   say("");
   draw();
 }
 
-// An example, at a step or at the first one after it that has something to show.
+export const look = (step, head = now.view.head, selected = null) => show({ view: { ...now.view, step, head }, selected });
+
+// An example, at a step or at the first one that has something to show.
 export function open(example, step, masked = false) {
   const state = masked ? withKind(example.state, "masked") : example.state;
   const full = (i) => layout(state, trace(state), i).groups.length > 0;
-  const there = full(step) ? step : [0, 1, 2, 3, 4].find(full);
-  Object.assign(now, { example, state, view: { step: there, head: 0, row: example.row }, selected: null, spare: null });
-  say("");
-  draw();
+  const view = { step: [step, 0, 1, 2, 3, 4].find(full), head: 0, row: example.row };
+  show({ example, state, view, selected: null, spare: null });
 }
 
 // A link, of ours or of anybody's.
@@ -49,10 +44,7 @@ export function follow(hash) {
   else if (link.isLink(hash)) {
     try {
       const { state, view } = link.read(hash);
-      const example = examples.find((it) => same(it.state, state));
-      Object.assign(now, { example, state, view, selected: null, spare: null });
-      say("");
-      draw();
+      show({ example: examples.find((it) => same(it.state, state)), state, view, selected: null, spare: null });
     } catch (error) {
       open(examples[0], 0);
       say(`The link cannot be opened: ${error.message}. This is the first example instead.`, true);

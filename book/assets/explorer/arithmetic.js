@@ -31,7 +31,7 @@ export function visible(T, S, causal, mask) {
   return Array.from({ length: T }, (_, t) => Array.from({ length: S }, (_, s) => sees(t, s))); // [T, S]
 }
 
-// Step 4. The largest score is taken off first: that changes no weight, and no power of e is too large to hold.
+// Step 4. The largest score is taken off first: that changes no weight, and no power of e outgrows a float.
 export function softmax(row) {
   const most = Math.max(...row);
   if (most === -Infinity) return row.map(() => 0); // no key is left

@@ -5,14 +5,14 @@ import { fillAll, find, mark, rove, select } from "explorer/drawing";
 import * as edit from "explorer/edit";
 import { hasHead } from "explorer/explanation";
 import { move } from "explorer/movement";
-import { parse, unfinished } from "explorer/numbers";
-import { part, say } from "explorer/page";
+import { parse } from "explorer/numbers";
+import { parts, say } from "explorer/page";
 import { now } from "explorer/session";
 import { token } from "explorer/state";
 import { stepOf } from "explorer/steps";
+import { take } from "explorer/typing";
 
-const matrices = part("matrices");
-const on = (event, action) => matrices.addEventListener(event, action);
+const on = (event, action) => parts.matrices.addEventListener(event, action);
 
 function cellOf(target) {
   const node = target.closest("[data-name]") ?? target.querySelector(":scope > [data-name]");
@@ -21,20 +21,13 @@ function cellOf(target) {
   return { name, head: Number(head), row: Number(row), column: Number(column) };
 }
 
-// While a text may still become a number, nobody complains.
 function typed(input, done) {
   const { axis, row } = input.dataset;
-  if (!done && unfinished(input.value) && !axis) return;
-  try {
-    if (axis) change(edit.withToken(now.state, axis, Number(row), token(input.value)), "", input);
-    else {
-      const { name, head, row: r, column } = cellOf(input);
-      change(edit.withNumber(now.state, name, hasHead(name) ? [head, r, column] : [r, column], parse(input.value)), "", input);
-    }
-    input.removeAttribute("aria-invalid");
-  } catch (error) {
-    input.setAttribute("aria-invalid", "true");
-    say(`${input.getAttribute("aria-label")}: ${error.message}. The last ${axis ? "name" : "number"} that fits stays.`, true);
+  if (axis) take(input, true, (text) => change(edit.withToken(now.state, axis, Number(row), token(text)), "", input));
+  else {
+    const { name, head, row: r, column } = cellOf(input);
+    const place = hasHead(name) ? [head, r, column] : [r, column];
+    take(input, done, (text) => change(edit.withNumber(now.state, name, place, parse(text)), "", input));
   }
 }
 
@@ -65,7 +58,7 @@ on("keydown", (event) => {
   target.focus();
   target.select?.();
 });
-part("home").addEventListener("click", () => {
+parts.home.addEventListener("click", () => {
   const cell = now.selected;
   look(stepOf(cell.name), cell.head, cell);
   find(cell)?.focus();

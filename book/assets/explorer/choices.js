@@ -2,12 +2,13 @@
 
 import { change, look, open } from "explorer/actions";
 import * as edit from "explorer/edit";
-import { parse, unfinished } from "explorer/numbers";
-import { part, say } from "explorer/page";
+import { parse } from "explorer/numbers";
+import { parts } from "explorer/page";
 import { examples, now } from "explorer/session";
 import { positive } from "explorer/state";
+import { take } from "explorer/typing";
 
-const on = (name, event, action) => part(name).addEventListener(event, ({ target }) => action(target));
+const on = (name, event, action) => parts[name].addEventListener(event, ({ target }) => action(target));
 
 on("example", "change", ({ value }) => open(examples.find((it) => it.id === value), now.view.step));
 on("reset", "click", () => open(now.example, now.view.step));
@@ -20,23 +21,17 @@ on("kinds", "change", ({ value }) => {
 on("causal", "change", ({ checked }) => change({ ...now.state, causal: checked }));
 on("heads", "change", ({ value }) => {
   const more = Number(value) > now.state.heads && now.state.given.X;
-  change(edit.withHeads(now.state, Number(value)), more ? "A new head has the matrices of the first, their rows moved round. Change them in step 1." : "");
+  change(edit.withHeads(now.state, Number(value)), more ? "A new head has the matrices of the first, their rows moved round." : "");
 });
 on("head", "change", ({ value }) => look(now.view.step, value - 1));
 on("scale", "change", ({ value }) => {
   change({ ...now.state, scale: value === "number" ? 2 : value });
-  if (value === "number") part("divisor").select();
+  parts.divisor.removeAttribute("aria-invalid");
+  if (value === "number") parts.divisor.select();
 });
-on("divisor", "input", (input) => {
-  try {
-    if (unfinished(input.value)) return;
-    change({ ...now.state, scale: positive(parse(input.value)) });
-    input.removeAttribute("aria-invalid");
-  } catch (error) {
-    input.setAttribute("aria-invalid", "true");
-    say(`Divide by: ${error.message}. The last number that fits stays.`, true);
-  }
-});
+const divide = (input, done) => take(input, done, (text) => change({ ...now.state, scale: positive(parse(text)) }));
+on("divisor", "input", (input) => divide(input, false));
+on("divisor", "change", (input) => divide(input, true));
 on("sizes", "change", ({ dataset, value }) => change(edit.withSize(now.state, dataset.letter, Number(value))));
 
 on("steps", "click", (target) => {
@@ -45,9 +40,9 @@ on("steps", "click", (target) => {
 });
 on("previous", "click", () => look(now.view.step - 1));
 on("next", "click", () => look(now.view.step + 1));
-part("stepper").addEventListener("keydown", (event) => {
+parts.stepper.addEventListener("keydown", (event) => {
   const step = now.view.step + { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-  const button = part("steps").querySelectorAll("button")[step];
+  const button = parts.steps.querySelectorAll("button")[step];
   if (!button) return;
   event.preventDefault();
   look(step);

@@ -4,13 +4,12 @@ import { trace } from "explorer/arithmetic";
 import { range, resizable } from "explorer/edit";
 import { explain, nameOf, valueAt } from "explorer/explanation";
 import { show } from "explorer/numbers";
-import { element, part, root } from "explorer/page";
+import { element, parts, root } from "explorer/page";
 import { now, unchanged } from "explorer/session";
-import { keyTokens, kind, sizes } from "explorer/state";
+import { keyTokens, same, sizes } from "explorer/state";
 import { layout, stepOf } from "explorer/steps";
 import { table } from "explorer/tables";
 
-const RIGHT = ["K", "V", "W_Q", "W_K", "W_V", "W_O"]; // the second factors of a product
 let tables = [];
 let drawn = ""; // the shape of what is drawn
 
@@ -33,30 +32,29 @@ export function draw(busy = null) {
 
 export function fillAll(busy) {
   const longest = Math.max(...tables.map(({ fill }) => fill(now.state, now.stages, busy)));
-  part("matrices").style.setProperty("--characters", Math.max(longest, 6));
+  parts.matrices.style.setProperty("--characters", Math.max(longest, 6));
 }
 
 function build(plan) {
   const { state, stages, view } = now;
   tables = [];
-  const made = (spec) => {
-    tables.push(table(state, stages, spec, view.head));
+  const made = (name) => {
+    tables.push(table(state, stages, name, view.head, view.step === 1 && name === "K"));
     return tables.at(-1).node;
   };
   const groups = plan.groups.map(({ left, tops, results, chain }) =>
-    chain
-      ? element("div", { className: "explorer-chain" }, chain.map(made))
-      : element("div", { className: `explorer-product${view.step === 0 ? " several" : ""}` }, [
-          ...left.map(made),
-          ...tops.flatMap((top, i) => [made(top), made(results[i])]),
-        ]));
-  part("matrices").replaceChildren(...groups);
+    element(
+      "div",
+      { className: chain ? "chain" : `product${view.step === 0 ? " several" : ""}` },
+      (chain ?? [left, ...tops.flatMap((top, i) => [top, results[i]])]).map(made),
+    ));
+  parts.matrices.replaceChildren(...groups);
   for (const { node } of tables) rove(node, node.querySelector("[data-name]"));
 }
 
 export function find(cell) {
   const { name, head, row, column } = cell ?? {};
-  return part("matrices").querySelector(`[data-name="${name}"][data-head="${head}"][data-row="${row}"][data-column="${column}"]`);
+  return parts.matrices.querySelector(`[data-name="${name}"][data-head="${head}"][data-row="${row}"][data-column="${column}"]`);
 }
 
 // One tab stop a matrix: the cell that was last in use.
@@ -64,47 +62,46 @@ export function rove(node, current) {
   for (const each of node.querySelectorAll("[data-cell]")) each.tabIndex = each === current ? 0 : -1;
 }
 
-function drawChoices({ sentence }) {
-  const { state, stages, view } = now;
-  part("example").value = now.example?.id ?? "";
-  part("source").textContent = `${now.example?.source ?? "Your own numbers."}${unchanged() ? "" : " Changed here."}`;
-  part("reset").hidden = !now.example || unchanged();
-  for (const radio of part("kinds").querySelectorAll("input")) {
-    radio.checked = radio.value === kind(state);
+function drawChoices({ word }) {
+  const { state, stages, view, example } = now;
+  parts.example.value = example?.id ?? "";
+  parts.source.textContent = `${example?.source ?? "Your own numbers."}${unchanged() ? "" : " Changed here."}`;
+  parts.reset.hidden = !example || unchanged();
+  for (const radio of parts.kinds.querySelectorAll("input")) {
+    radio.checked = radio.value === (state.given.context ? "cross" : state.causal ? "masked" : "self");
     radio.disabled = !state.given.X;
   }
-  part("heads").value = state.heads;
+  parts.heads.value = state.heads;
   const own = typeof state.scale === "number";
-  part("scale").value = own ? "number" : state.scale;
-  part("divisor").hidden = !own;
-  if (document.activeElement !== part("divisor")) part("divisor").value = state.scale;
-  part("steps").querySelectorAll("button").forEach((button, i) => button.setAttribute("aria-current", i === view.step ? "step" : "false"));
-  part("previous").disabled = view.step === 0;
-  part("next").disabled = view.step === 4;
-  part("sentence").textContent = sentence;
-  part("causal").checked = state.causal;
-  part("causal").parentNode.hidden = view.step !== 2 || !stages.masked_scores;
-  part("head").parentNode.hidden = state.heads === 1;
-  if (part("head").length !== state.heads) {
-    part("head").replaceChildren(...range(state.heads).map((h) => element("option", { textContent: h + 1 })));
-  }
-  part("head").value = view.head + 1;
-  const lengths = resizable(state);
-  part("sizes").hidden = !state.given.X;
-  for (const select of part("sizes").querySelectorAll("select")) {
-    const length = lengths[select.dataset.letter];
-    select.parentNode.hidden = length === undefined;
-    select.value = length ?? 1;
+  parts.scale.value = own ? "number" : state.scale;
+  parts.divisor.hidden = !own;
+  if (document.activeElement !== parts.divisor) parts.divisor.value = state.scale;
+  const steps = [...parts.steps.querySelectorAll("button")];
+  steps.forEach((button, i) => button.setAttribute("aria-current", i === view.step ? "step" : "false"));
+  parts.sentence.textContent = word || steps[view.step].dataset.sentence;
+  parts.previous.disabled = view.step === 0;
+  parts.next.disabled = view.step === 4;
+  parts.causal.checked = state.causal;
+  parts.causal.parentNode.hidden = view.step !== 2 || !stages.masked_scores;
+  parts.head.parentNode.hidden = state.heads === 1;
+  parts.head.replaceChildren(...range(state.heads).map((h) => new Option(h + 1)));
+  parts.head.value = view.head + 1;
+  const lengths = state.given.X ? resizable(state) : {};
+  parts.sizes.hidden = !state.given.X;
+  for (const select of parts.sizes.querySelectorAll("select")) {
+    select.value = lengths[select.dataset.letter];
+    select.parentNode.hidden = !(select.dataset.letter in lengths);
   }
 }
 
 function drawSummary() {
   const { state, stages, view } = now;
-  const parts = [
+  const said = [
     state.heads === 1 && stages.weights && looks(stages.weights[0][view.row], keyTokens(state)),
     stages.output && `becomes [${stages.output[view.row].map(show).join(", ")}]`,
   ];
-  part("summary").replaceChildren(element("strong", { textContent: state.tokens.query[view.row] }), ` ${parts.filter(Boolean).join(" and ")}`);
+  const query = element("strong", { textContent: state.tokens.query[view.row] });
+  parts.summary.replaceChildren(query, ` ${said.filter(Boolean).join(" and ")}`);
 }
 
 function looks(weights, tokens) {
@@ -120,26 +117,25 @@ export function mark(cell) {
   const { state, stages, view } = now;
   for (const each of root.querySelectorAll(".explained, .used")) each.classList.remove("explained", "used", "right");
   const open = cell && valueAt(state, stages, cell) !== undefined;
-  part("explanation").hidden = !open;
+  parts.explanation.hidden = !open;
   if (!open) return;
   const told = explain(state, stages, cell);
   find(cell)?.closest("td").classList.add("explained");
   for (const each of told.cells) {
-    const classes = find(each)?.closest("td").classList;
-    classes?.add("used");
-    classes?.toggle("right", RIGHT.includes(each.name) && told.cells.length > 1);
+    const right = told.cells.length > 1 && /^([KV]|W_.)$/.test(each.name); // the right factor of a product
+    find(each)?.closest("td").classList.add("used", right ? "right" : "used");
   }
-  part("names").textContent = told.names;
-  part("arithmetic").textContent = `= ${told.numbers}`;
-  part("digits").textContent = `= ${told.digits}`;
-  part("note").textContent = [told.note, erratum(cell)].filter(Boolean).join(" ");
+  parts.names.textContent = told.names;
+  parts.arithmetic.textContent = `= ${told.numbers}`;
+  parts.digits.textContent = `= ${told.digits}`;
+  parts.note.textContent = [told.note, erratum(cell)].filter(Boolean).join(" ");
   const home = stepOf(cell.name);
-  part("home").hidden = home < 0 || home === view.step || cell.name in state.given;
-  part("home").textContent = `${nameOf(state, cell)} is made in step ${home + 1}`;
+  parts.home.hidden = home < 0 || home === view.step || cell.name in state.given;
+  parts.home.textContent = `${nameOf(state, cell)} is made in step ${home + 1}`;
 }
 
 function erratum({ name, head, row, column }) {
-  const found = unchanged()?.errata.find((it) => it.name === name && it.head === head && it.row === row && it.column === column);
+  const found = unchanged()?.errata.find((it) => same([it.name, it.head, it.row, it.column], [name, head, row, column]));
   return found && `The document prints ${found.printed} here; rounded rightly it is ${found.right}. ${found.why}`;
 }
 

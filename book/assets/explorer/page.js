@@ -1,7 +1,7 @@
-// The parts of the page that the scripts fill, and the line that speaks to the reader.
+// The parts of the page that are filled, and the line that speaks to the reader.
 
 export const root = document.querySelector(".explorer");
-export const part = (name) => root.querySelector(`[data-part="${name}"]`);
+export const parts = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((it) => [it.dataset.part, it]));
 
 export function element(tag, { dataset, attributes = {}, ...properties } = {}, children = []) {
   const made = Object.assign(document.createElement(tag), properties);
@@ -12,6 +12,6 @@ export function element(tag, { dataset, attributes = {}, ...properties } = {}, c
 }
 
 export function say(text, wrong = false) {
-  part("message").textContent = text;
-  part("message").classList.toggle("wrong", wrong);
+  parts.message.textContent = text;
+  parts.message.classList.toggle("wrong", wrong);
 }

@@ -1,14 +1,14 @@
 // The state as three lines of Python.
 
 import { STAGES } from "explorer/arithmetic";
-import { AXES } from "explorer/state";
+import { hasHead } from "explorer/explanation";
 
 // 1 would make a tensor of integers.
 const float = (number) => (Number.isInteger(number) ? `${number}.0` : String(number));
 const nested = (value) => (Array.isArray(value) ? `[${value.map(nested).join(", ")}]` : float(value));
 
 export function python({ given, heads, causal, mask, scale }, stages) {
-  const matrix = (name, value) => (heads === 1 && AXES[name].length === 3 ? value[0] : value);
+  const matrix = (name, value) => (heads === 1 && hasHead(name) ? value[0] : value);
   const entries = Object.entries(given).map(([name, value]) => `"${name}": torch.tensor(${nested(matrix(name, value))})`);
   const settings = [
     ...(heads > 1 ? [`num_heads=${heads}`] : []),

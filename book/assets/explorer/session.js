@@ -1,16 +1,16 @@
 // What is on the page now. Only `actions` and `drawing` change it.
 
-import { part } from "explorer/page";
+import { parts } from "explorer/page";
 import { checked, same } from "explorer/state";
 
-export const examples = JSON.parse(part("examples").textContent).map((it) => ({ ...it, state: checked(it.state) }));
+export const examples = JSON.parse(parts.examples.textContent).map((it) => ({ ...it, state: checked(it.state) }));
 
 export const now = {
   example: null, // where the state comes from, if from an example
-  state: null, // what is given and chosen
+  state: null,
   view: null, // {step, head, row}: what of it is looked at
   stages: null, // what follows from the state
-  selected: null, // the cell that is explained while the pointer is on none
+  selected: null, // the cell that is explained, unless the pointer is on one
   spare: null, // a context that was put aside
 };
 

@@ -1,7 +1,7 @@
 // The state to take away: as a link, as a worked example, as Python.
 
 import * as link from "explorer/link";
-import { part } from "explorer/page";
+import { parts } from "explorer/page";
 import { python } from "explorer/python";
 import { now, unchanged } from "explorer/session";
 import { workedExample } from "explorer/worked_example";
@@ -12,19 +12,19 @@ const TEXTS = {
   Python: () => python(now.state, now.stages),
 };
 
-part("share").addEventListener("click", async ({ target }) => {
+parts.share.addEventListener("click", async ({ target }) => {
   const name = target.dataset.copy;
   if (!name) return;
-  const box = part("text");
+  const box = parts.text;
   box.value = TEXTS[name]();
   try {
     await navigator.clipboard.writeText(box.value);
     box.hidden = true;
-    part("copied").textContent = `${name} copied.`;
+    parts.copied.textContent = `${name} copied.`;
   } catch {
     box.hidden = false;
     box.focus();
     box.select();
-    part("copied").textContent = `The browser keeps its clipboard closed. ${name}: selected below, to be copied from there.`;
+    parts.copied.textContent = `The browser keeps its clipboard closed. ${name}: selected below.`;
   }
 });

@@ -1,10 +1,8 @@
 // The state as a worked-example file for `python -m attn_lib check`.
 
 import { STAGES } from "explorer/arithmetic";
+import { hasHead } from "explorer/explanation";
 import { printed } from "explorer/numbers";
-import { AXES } from "explorer/state";
-
-const perHead = (name) => AXES[name]?.length === 3 || ["masked_scores"].includes(name);
 
 // A text that YAML cannot take for anything else: in quotes, and what has no shape of its own as a code.
 const quoted = (text) =>
@@ -16,7 +14,7 @@ const quoted = (text) =>
 const inline = (list, write) => `[${list.map((part) => (Array.isArray(part) ? inline(part, write) : write(part))).join(", ")}]`;
 const rows = (matrix, indent, write) => matrix.map((row) => `${" ".repeat(indent)}- ${inline(row, write)}`);
 // One head has no head axis to speak of.
-const matrixOf = (name, value, heads) => (perHead(name) && heads === 1 ? value[0] : value);
+const matrixOf = (name, value, heads) => (hasHead(name) && heads === 1 ? value[0] : value);
 
 export function workedExample(state, stages, title) {
   const { tokens, given, heads, causal, mask, scale } = state;

@@ -24,13 +24,23 @@ from sphinx.util.docutils import SphinxDirective
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "assets" / "explorer"
 FIRST = "self_attention_love"
-# The five steps: the end of an id, and what is written on the page.
+# The five steps: the end of an id, what is written on the page, and what happens there.
 STEPS = {
-    "projections": "Query, key, value",
-    "scores": "Scores",
-    "scale": "Scale and mask",
-    "softmax": "Softmax",
-    "output": "Weighted sum",
+    "projections": (
+        "Query, key, value",
+        "Each token is multiplied by three matrices. Change a number and watch the output below.",
+    ),
+    "scores": ("Scores", "Each query meets each key: multiply entry by entry, and add."),
+    "scale": (
+        "Scale and mask",
+        "Divide, so that wide keys do not make large scores. "
+        "Then hide what may not be attended: press a cell of the mask to switch it.",
+    ),
+    "softmax": (
+        "Softmax",
+        "Each row of scores becomes shares: e to the power of each score, divided by the sum over the row.",
+    ),
+    "output": ("Weighted sum", "Each value is taken by its share, and the parts are added."),
 }
 MATRICES = ("X", "context", "W_Q", "W_K", "W_V", "W_O")
 STAGES = ("Q", "K", "V", "scores", "scaled_scores", "weights", "head_outputs")
@@ -112,9 +122,9 @@ def places(example: dict[str, Any]) -> list[tuple[str, str]]:
     given, name = example["state"]["given"], example["id"]
     if "X" not in given:
         shown = ["output"] if "head_outputs" in given else ["softmax"] if "weights" in given else list(STEPS)[1:]
-        return [(f"{name}-{step}", STEPS[step]) for step in shown]
-    steps = [(f"{name}-{step}", title) for step, title in STEPS.items()]
-    masked = [] if "context" in given else [(f"{name}-masked-{step}", title) for step, title in STEPS.items()]
+        return [(f"{name}-{step}", STEPS[step][0]) for step in shown]
+    steps = [(f"{name}-{step}", title) for step, (title, _) in STEPS.items()]
+    masked = [] if "context" in given else [(f"{name}-masked-{step}", title) for step, (title, _) in STEPS.items()]
     return steps + masked
 
 
@@ -144,8 +154,9 @@ def frame(examples: list[dict[str, Any]]) -> str:
     data = json.dumps(examples, ensure_ascii=False).replace("<", "\\u003c")
     anchors = "".join(f'<span id="{name}"></span>' for it in examples for name, _ in places(it))
     steps = "".join(
-        f'<li><button type="button" data-step="{i}" aria-label="{i + 1} {escape(title)}">{i + 1} <span>{escape(title)}</span></button></li>'
-        for i, title in enumerate(STEPS.values())
+        f'<li><button type="button" data-step="{i}" data-sentence="{escape(sentence)}" aria-label="{i + 1} {escape(title)}">'
+        f"{i + 1} <span>{escape(title)}</span></button></li>"
+        for i, (title, sentence) in enumerate(STEPS.values())
     )
     kinds = "".join(
         f'<label><input type="radio" name="explorer-kind" value="{kind}"> {kind}</label>' for kind in ("self", "masked", "cross")
@@ -162,20 +173,22 @@ def frame(examples: list[dict[str, Any]]) -> str:
     )
     return f"""
 <section class="explorer" aria-label="Explorer">
-<noscript><p>The explorer runs in your browser and needs JavaScript, which is switched off here.
+<noscript><style>.explorer > :not(noscript), .explorer-links {{ display: none }}
+.explorer[aria-label] {{ min-height: 0; visibility: visible }} .explorer[aria-label] > noscript {{ visibility: visible }}</style>
+<p>The explorer runs in your browser and needs JavaScript, which is switched off here.
 <a href="../notebooks/02_self_attention_by_hand.html">Self-attention by hand</a> goes through the same five steps on paper.</p></noscript>
-<div class="explorer-choices">
+<div class="choices">
 <label class="wide">Example <select data-part="example"><option value="" disabled>your own numbers</option>{
         "".join(option(it["id"], it["title"]) for it in examples)
     }</select></label>
-<fieldset data-part="kinds"><legend>Attention</legend>{kinds}</fieldset>
+<div data-part="kinds" role="radiogroup" aria-label="Attention">Attention {kinds}</div>
 <label>Heads <select data-part="heads">{"".join(option(n, n) for n in range(1, MOST_HEADS + 1))}</select></label>
 <span><label>Divide by <select data-part="scale">{option("sqrt_dk", "√Dk")}{option("none", "nothing")}{
         option("number", "a number")
     }</select></label>
-<input data-part="divisor" type="text" inputmode="decimal" maxlength="30" aria-label="number that the scores are divided by" hidden></span>
+<input data-part="divisor" type="text" size="6" inputmode="decimal" maxlength="30" aria-label="Divide by" hidden></span>
 </div>
-<nav class="explorer-stepper" data-part="stepper" aria-label="Steps">{anchors}
+<nav class="stepper" data-part="stepper" aria-label="Steps">{anchors}
 <button type="button" data-part="previous" aria-label="Previous step">‹</button>
 <ol data-part="steps">{steps}</ol>
 <button type="button" data-part="next" aria-label="Next step">›</button>
@@ -183,9 +196,9 @@ def frame(examples: list[dict[str, Any]]) -> str:
 <p><span data-part="sentence"></span>
 <label hidden>Head shown <select data-part="head"></select></label>
 <label hidden><input type="checkbox" data-part="causal"> causal mask</label></p>
-<p class="explorer-message" data-part="message" role="status"></p>
-<div class="explorer-stage" data-part="matrices"></div>
-<div class="explorer-panel">
+<p class="message" data-part="message" role="status"></p>
+<div class="stage" data-part="matrices"></div>
+<div class="panel">
 <div data-part="explanation" hidden>
 <div aria-live="polite"><p class="names" data-part="names"></p>
 <p class="arithmetic" data-part="arithmetic"></p>
@@ -196,10 +209,10 @@ def frame(examples: list[dict[str, Any]]) -> str:
 <p data-part="summary" role="status"></p>
 </div>
 <p class="source"><span data-part="source"></span> <button type="button" data-part="reset" hidden>Undo all changes</button></p>
-<details class="explorer-sizes" data-part="sizes"><summary>Rows and columns</summary><p>At most {LARGEST} tokens, and {LARGEST} numbers each. New places start at 0.</p>{
+<details class="sizes" data-part="sizes"><summary>Rows and columns</summary><p>At most {LARGEST} tokens, and {LARGEST} numbers each. New places start at 0.</p>{
         sizes
     }</details>
-<div class="explorer-share" data-part="share">{shares} <span data-part="copied" role="status"></span>
+<div class="share" data-part="share">{shares} <span data-part="copied" role="status"></span>
 <textarea data-part="text" aria-label="Text to copy" rows="6" readonly spellcheck="false" hidden></textarea></div>
 <script type="application/json" data-part="examples">{data}</script>
 </section>
