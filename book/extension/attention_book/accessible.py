@@ -6,7 +6,6 @@ What only the finished page knows (which boxes scroll, where the focus was) is l
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 from bs4 import BeautifulSoup
@@ -14,7 +13,6 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-TEMPLATES = Path(__file__).parent / "templates"
 SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 LABELS = {
     # This label would hide the words that tell one folded cell from another.
@@ -32,8 +30,7 @@ LINES = {
 
 
 def configure(config: Config) -> None:
-    """Put our templates before the theme's; title and search form the header of the site."""
-    config.templates_path = [str(TEMPLATES), *config.templates_path]
+    """Let title and search form the header of the site."""
     config.html_sidebars = {"**": ["site-header.html", "sbt-sidebar-nav.html"]}
 
 
