@@ -8,7 +8,8 @@ import torch
 from attn_lib import trace_from
 from attn_lib.trace import STAGES
 from attn_lib.worked_examples import builtin_examples, load_example
-from book.extension.attention_book.explorer import LARGEST, MOST_HEADS, STAGES as PER_HEAD, prepare
+from book.extension.attention_book.explorer import LARGEST, MOST_HEADS, prepare
+from book.extension.attention_book.explorer import STAGES as PER_HEAD
 
 EXAMPLES = {it["id"]: it for it in (prepare(path.stem, load_example(path)) for path in builtin_examples())}
 RIGHT = 1e-12  # a sum of a few products in another order differs in its last digits
@@ -79,7 +80,9 @@ def random_state(draw: random.Random, smallest: bool = False, begin: str | None 
             return round(draw.gauss(0, spread), digits) + 0.0
         return [numbers(*shape[1:]) for _ in range(shape[0])]
 
-    begin = begin or draw.choice(["X"] * 5 + ["context"] * 4 + ["Q", "scores", "scaled_scores", "weights", "head_outputs"])
+    begin = begin or draw.choice(
+        ["X"] * 5 + ["context"] * 4 + ["Q", "scores", "scaled_scores", "weights", "head_outputs"]
+    )
     if begin in ("X", "context"):
         S, C = (S, C) if begin == "context" else (T, D)
         given = {"X": numbers(T, D), "W_Q": numbers(D, H * Dk), "W_K": numbers(C, H * Dk), "W_V": numbers(C, H * Dv)}
@@ -107,7 +110,33 @@ def random_state(draw: random.Random, smallest: bool = False, begin: str | None 
 
 
 # Words that a file could take for something else, and words of other kinds.
-WORDS = ["love", "no", "1.0", "null", "~", ": ", "a: b", "#", "- x", '"', "'", "\\", "{}", "[", "猫", "私は", "é", "🙂", "%", "<b>", "&amp;", "0x1F", "a\u00a0b", "\u200f", "|"]
+WORDS = [
+    "love",
+    "no",
+    "1.0",
+    "null",
+    "~",
+    ": ",
+    "a: b",
+    "#",
+    "- x",
+    '"',
+    "'",
+    "\\",
+    "{}",
+    "[",
+    "猫",
+    "私は",
+    "é",
+    "🙂",
+    "%",
+    "<b>",
+    "&amp;",
+    "0x1F",
+    "a\u00a0b",
+    "\u200f",
+    "|",
+]
 
 
 def tokens(draw: random.Random, count: int) -> list[str]:

@@ -62,11 +62,22 @@ def test_random_states_are_of_every_kind():
     assert any(len(each) == len(each[0]) == len(each[0][0]) == 1 for each in weights)
     assert any(not any(row) for each in weights for head in each for row in head)
     assert any("context" in state["given"] and state["causal"] for state in STATES)
-    assert any(len(state["tokens"]["query"]) != len(state["tokens"]["key"] or state["tokens"]["query"]) for state in STATES)
+    assert any(
+        len(state["tokens"]["query"]) != len(state["tokens"]["key"] or state["tokens"]["query"]) for state in STATES
+    )
     assert {state["heads"] for state in STATES} == {1, 2, 3, 4}
     assert any(each["output"] is None for each in stages)
-    largest = max(abs(x) for each in stages if each["scaled_scores"] for head in each["scaled_scores"] for row in head for x in row)
-    assert largest > math.log(sys.float_info.max)  # a softmax that does not take off the largest score has no number for it
+    largest = max(
+        abs(x)
+        for each in stages
+        if each["scaled_scores"]
+        for head in each["scaled_scores"]
+        for row in head
+        for x in row
+    )
+    assert largest > math.log(
+        sys.float_info.max
+    )  # a softmax that does not take off the largest score has no number for it
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,8 @@ def follow_state(state: dict) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("label", "name", "place"), [("W_Q, 0, column 1", "W_Q", (0, 1)), ("W_K, 1, column 0", "W_K", (1, 0)), ("W_V, 1, column 2", "W_V", (1, 2))]
+    ("label", "name", "place"),
+    [("W_Q, 0, column 1", "W_Q", (0, 1)), ("W_K, 1, column 0", "W_K", (1, 0)), ("W_V, 1, column 2", "W_V", (1, 2))],
 )
 def test_matrices_can_be_edited(page, label, name, place):
     number(page, label).fill("2.5")
@@ -60,14 +61,34 @@ def test_matrices_can_be_edited(page, label, name, place):
     assert f"[{said(page)}]" in text(page, "summary")
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("-0", 0), ("１．５", 1.5), ("−2", -2), ("1e-3", 0.001), (" .5 ", 0.5), ("+1.", 1), ("1e-320", 1e-320)])
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("-0", 0), ("１．５", 1.5), ("−2", -2), ("1e-3", 0.001), (" .5 ", 0.5), ("+1.", 1), ("1e-320", 1e-320)],
+)
 def test_numbers_of_many_spellings(page, typed, meant):
     number(page, "X, I, column 0").fill(typed)
     assert state_of(page)["given"]["X"][0][0] == meant
     assert text(page, "message") == ""
 
 
-HOSTILE = ["abc", "", "1e308", "NaN", "Infinity", "-Infinity", "1,5", "1e", "0x10", "1001", "9" * 60, "<img src=x onerror=pwned=1>", "'; pwned = 1; '", "1 2", "--1", "１２３４"]
+HOSTILE = [
+    "abc",
+    "",
+    "1e308",
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "1,5",
+    "1e",
+    "0x10",
+    "1001",
+    "9" * 60,
+    "<img src=x onerror=pwned=1>",
+    "'; pwned = 1; '",
+    "1 2",
+    "--1",
+    "１２３４",
+]
 
 
 @pytest.mark.parametrize("typed", HOSTILE)
@@ -99,7 +120,9 @@ def test_a_number_half_typed_is_no_fault_yet(page):
 @pytest.mark.parametrize("typed", ["", "   ", "x" * 40, "a\u2028b"])
 def test_a_token_that_cannot_be(page, typed):
     field = page.get_by_role("textbox", name="token 2 of X")
-    field.evaluate("(field, value) => { field.value = value; field.dispatchEvent(new Event('input', { bubbles: true })); }", typed)
+    field.evaluate(
+        "(field, value) => { field.value = value; field.dispatchEvent(new Event('input', { bubbles: true })); }", typed
+    )
     assert text(page, "message").startswith("token 2 of X: ")
     assert state_of(page)["tokens"]["query"][1] == "love"
 

@@ -17,7 +17,13 @@ from .test_browser import DESKTOP, PHONE, sticks_out
 from .test_pages import read
 
 LARGEST = 60_000  # bytes, scripts and styles together, as they are written
-ROOM = ["", "#self-attention-love-masked-scale", "#cross-attention-watashiwa-projections", "#multi-head-love-output", "#keys-sentence-softmax"]
+ROOM = [
+    "",
+    "#self-attention-love-masked-scale",
+    "#cross-attention-watashiwa-projections",
+    "#multi-head-love-output",
+    "#keys-sentence-softmax",
+]
 
 
 def test_small():
@@ -32,7 +38,16 @@ def test_modules_import_each_other_by_name_and_nothing_else():
         names = re.findall(r'^import .*?"([^"]+)";$|^\} from "([^"]+)";$', source, flags=re.MULTILINE)
         for name in map("".join, names):
             assert (explorer.SCRIPTS / f"{name.removeprefix('explorer/')}.js").is_file(), f"{path.name}: {name}"
-        for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "fetch(", "XMLHttpRequest", "document.write", "http"):
+        for forbidden in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "eval(",
+            "fetch(",
+            "XMLHttpRequest",
+            "document.write",
+            "http",
+        ):
             assert forbidden not in source, f"{path.name}: {forbidden}"
 
 
@@ -45,7 +60,10 @@ def test_the_page_carries_its_modules_and_no_handlers(site):
 
 
 def test_styles_are_on_this_page_only(site):
-    sheets = {name: [tag["href"] for tag in read(site / name).select("link[rel=stylesheet]")] for name in (PAGE, "book/index.html")}
+    sheets = {
+        name: [tag["href"] for tag in read(site / name).select("link[rel=stylesheet]")]
+        for name in (PAGE, "book/index.html")
+    }
     assert any("explorer/explorer.css" in sheet for sheet in sheets[PAGE])
     assert not any("explorer" in sheet for sheet in sheets["book/index.html"])
 
@@ -54,9 +72,10 @@ def test_without_scripts_the_page_says_what_is_missing(site, browser):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto((site / PAGE).as_uri())
-    assert page.get_by_text("needs JavaScript, which is switched off here").is_visible()
-    link = page.get_by_role("link", name="Self-attention by hand").last
-    assert link.get_attribute("href").endswith("02_self_attention_by_hand.html")
+    assert page.locator("article noscript p").is_visible()
+    assert "needs JavaScript" in page.locator("article noscript p").inner_text()
+    link = page.locator("article noscript a").get_attribute("href")
+    assert (site / "book" / link).resolve() == site / "notebooks/02_self_attention_by_hand.html"
     assert not page.locator(".choices").is_visible()
     assert page.get_by_role("heading", name="Three things to try").is_visible()
     context.close()
@@ -102,8 +121,12 @@ def test_open_to_everyone_and_at_rest(site, browser, viewport, theme):
 
 def test_a_page_that_shuts_out_is_noticed(browser, site):
     page, _ = opened(browser, site)
-    page.evaluate("document.querySelector('[data-part=example]').parentNode.replaceChildren(document.querySelector('[data-part=example]'))")
-    page.evaluate("document.querySelector('.message').style.color = '#eee'; document.querySelector('.message').textContent = 'pale'")
+    page.evaluate(
+        "document.querySelector('[data-part=example]').parentNode.replaceChildren(document.querySelector('[data-part=example]'))"
+    )
+    page.evaluate(
+        "document.querySelector('.message').style.color = '#eee'; document.querySelector('.message').textContent = 'pale'"
+    )
     found = {it["id"] for it in Axe().run(page, context=".explorer").response["violations"]}
     assert {"select-name", "color-contrast"} <= found
     page.close()
@@ -125,11 +148,16 @@ def test_matrices_scroll_inside_their_box(site, browser):
 
 def test_examples_are_the_documents(site):
     stored = json.loads(read(site / PAGE).select_one('script[type="application/json"]').string)
-    assert [it["id"] for it in stored] == ["self-attention-love", *(path.stem.replace("_", "-") for path in builtin_examples() if path.stem != "self_attention_love")]
+    assert [it["id"] for it in stored] == [
+        "self-attention-love",
+        *(path.stem.replace("_", "-") for path in builtin_examples() if path.stem != "self_attention_love"),
+    ]
     for path in builtin_examples():
         example = load_example(path)
         given = next(it for it in stored if it["id"] == path.stem.replace("_", "-"))["state"]["given"]
-        assert {name: tensor.flatten().tolist() for name, tensor in example.given.items()} == {name: flat(value) for name, value in given.items()}
+        assert {name: tensor.flatten().tolist() for name, tensor in example.given.items()} == {
+            name: flat(value) for name, value in given.items()
+        }
 
 
 def flat(nested) -> list[float]:
@@ -144,15 +172,22 @@ def test_limits_are_those_of_the_scripts(browser, site):
     page.close()
 
 
-def test_an_example_that_cannot_be_shown_ends_the_build(tmp_path):
-    for part in ("_config.yml", "_toc.yml", "pyproject.toml", "attn_lib", "book", "notebooks"):
+def test_an_example_that_cannot_be_shown_is_refused(tmp_path):
+    path = tmp_path / "windowed.yml"
+    text = next(path for path in builtin_examples() if path.stem == "keys_sentence").read_text(encoding="utf-8")
+    path.write_text(f"{text}\nsettings:\n  window: 2\n  softmax: false\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"windowed\.yml: the explorer cannot show window, softmax"):
+        explorer.prepare("windowed", load_example(path))
+
+
+def test_a_link_to_no_step_ends_the_build(tmp_path):
+    for part in ("_config.yml", "pyproject.toml", "attn_lib", "book"):
         (shutil.copytree if (ROOT / part).is_dir() else shutil.copy)(ROOT / part, tmp_path / part)
-    path = tmp_path / "attn_lib/worked_examples/keys_sentence.yml"
-    path.write_text(path.read_text(encoding="utf-8") + "\nsettings:\n  window: 2\n", encoding="utf-8")
-    page = tmp_path / "notebooks/02_self_attention_by_hand.ipynb"
-    page.write_text(page.read_text(encoding="utf-8").replace("explorer.md#self-attention-love-scores", "explorer.md#nowhere"), encoding="utf-8")
+    links = " ".join(f"[a](explorer.md#self-attention-love-{step})" for step in ("softmax", "nowhere"))
+    (tmp_path / "book/planted.md").write_text(f"# Planted\n\n{links}\n", encoding="utf-8")
+    toc = "format: jb-book\nroot: book/planted\nchapters:\n  - file: book/explorer\n"
+    (tmp_path / "_toc.yml").write_text(toc, encoding="utf-8")
     result = build(tmp_path, tmp_path / "out")
     assert result.returncode != 0
-    log = " ".join(result.stderr.split())
-    assert "keys_sentence.yml: the explorer cannot show window" in log
-    assert "nowhere" in log
+    assert "'self-attention-love-nowhere'" in result.stderr
+    assert "self-attention-love-softmax" not in result.stderr

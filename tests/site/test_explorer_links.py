@@ -92,7 +92,11 @@ CRAFTED = {
     "deep nesting": coded(b"[" * 20000 + b"]" * 20000),
     "deep in a matrix": crafted(put("given", "X", json.loads("[" * 200 + "1" + "]" * 200))),
     "an unknown part": crafted(put("evil", 1)),
-    "a prototype": coded(json.dumps({"state": as_json(FIRST), "view": {"step": 0, "head": 0, "row": 0}}).replace('"causal"', '"__proto__": {"pwned": 1}, "causal"').encode()),
+    "a prototype": coded(
+        json.dumps({"state": as_json(FIRST), "view": {"step": 0, "head": 0, "row": 0}})
+        .replace('"causal"', '"__proto__": {"pwned": 1}, "causal"')
+        .encode()
+    ),
     "a constructor": crafted(put("given", "constructor", [[1]])),
     "a script for a token": crafted(put("tokens", "query", ["<img src=x onerror=pwned=1>" * 2] * 4)),
     "an object for a token": crafted(put("tokens", "query", [{"toString": 1}] * 4)),
@@ -125,7 +129,9 @@ def test_a_crafted_link_gives_one_sentence_and_the_first_example(page, name):
     show(page, EXAMPLES["keys-sentence"]["state"], step=3)
     follow(page, CRAFTED[name])
     message = text(page, "message")
-    assert re.fullmatch(r"The link cannot be opened: [^\n]{5,150}\. This is the first example instead\.", message), message
+    assert re.fullmatch(r"The link cannot be opened: [^\n]{5,150}\. This is the first example instead\.", message), (
+        message
+    )
     assert state_of(page) == as_json(FIRST)
     assert page.evaluate("({}).pwned") is None
     follow(page, "#self-attention-love-scores")
@@ -141,7 +147,12 @@ def test_markup_in_a_link_stays_text(page):
     follow(page, crafted(put("tokens", "query", ["<img/src=x>", "<i>b</i>", "&amp;", "javascript:1"])))
     assert text(page, "message") == ""
     assert page.locator(".explorer :is(img, i)").count() == 0
-    assert page.locator(".stage [data-axis]").evaluate_all("inputs => inputs.map((it) => it.value)") == ["<img/src=x>", "<i>b</i>", "&amp;", "javascript:1"]
+    assert page.locator(".stage [data-axis]").evaluate_all("inputs => inputs.map((it) => it.value)") == [
+        "<img/src=x>",
+        "<i>b</i>",
+        "&amp;",
+        "javascript:1",
+    ]
 
 
 def test_another_place_on_the_page_changes_nothing(page):
@@ -161,28 +172,44 @@ def links_into_the_explorer(site) -> dict[str, list[str]]:
 
 def test_chapters_lead_to_the_step_that_they_are_about(site, page):
     links = links_into_the_explorer(site)
-    expected = {"01": ["self-attention-love"], "03": ["self-attention-love-masked"], "04": ["cross-attention-watashiwa"], "05": ["multi-head-love"]}
+    expected = {
+        "01": ["self-attention-love"],
+        "03": ["self-attention-love-masked"],
+        "04": ["cross-attention-watashiwa"],
+        "05": ["multi-head-love"],
+    }
     for name, places in links.items():
         for place in places:
             follow(page, "#keys-sentence-softmax")
             follow(page, f"#{place}")
             example, _, step = place.rpartition("-")
-            assert page.locator('[aria-current="step"]').get_attribute("data-step") == str(STEPS.index(step)), f"{name}: {place}"
+            assert page.locator('[aria-current="step"]').get_attribute("data-step") == str(STEPS.index(step)), (
+                f"{name}: {place}"
+            )
             state = EXAMPLES[example.removesuffix("-masked")]["state"]
             assert state_of(page) == as_json(state) | {"causal": example.endswith("-masked")}
         number = name.removeprefix("notebooks/")[:2]
         for start in expected.get(number, []):
             assert any(place.rpartition("-")[0] == start for place in places), f"{name} does not lead to {start}"
-    assert [place for place in links["notebooks/02_self_attention_by_hand.html"]] == [f"self-attention-love-{step}" for step in STEPS]
+    assert [place for place in links["notebooks/02_self_attention_by_hand.html"]] == [
+        f"self-attention-love-{step}" for step in STEPS
+    ]
 
 
 def test_every_step_of_every_example_has_its_place(site, page):
     places = [tag["href"][1:] for tag in article(site / PAGE).select(".explorer-links a")]
-    assert {f"{name}-{step}" for name in ("self-attention-love", "cross-attention-watashiwa") for step in STEPS} <= set(places)
-    assert {f"self-attention-love-masked-{step}" for step in STEPS} | {"multi-head-love-output", "keys-sentence-softmax"} <= set(places)
+    assert {f"{name}-{step}" for name in ("self-attention-love", "cross-attention-watashiwa") for step in STEPS} <= set(
+        places
+    )
+    assert {f"self-attention-love-masked-{step}" for step in STEPS} | {
+        "multi-head-love-output",
+        "keys-sentence-softmax",
+    } <= set(places)
     for place in places:
         follow(page, f"#{place}")
-        assert page.locator('[aria-current="step"]').get_attribute("data-step") == str(STEPS.index(place.rpartition("-")[2]))
+        assert page.locator('[aria-current="step"]').get_attribute("data-step") == str(
+            STEPS.index(place.rpartition("-")[2])
+        )
         assert page.locator(".stage table").count() >= 1
 
 

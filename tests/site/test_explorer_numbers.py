@@ -75,6 +75,30 @@ def test_masked_scores_and_empty_rows_are_shown(page):
     page.mouse.move(0, 0)
 
 
+def depth(colour: str) -> float:
+    """How far a colour is from the page's paper, white in the light theme."""
+    parts = [float(part) for part in re.findall(r"[\d.]+", colour.removeprefix("color(srgb"))]
+    return sum(1 - part for part in parts[:3])
+
+
+def test_larger_numbers_have_deeper_colours(page):
+    page.evaluate("document.documentElement.dataset.theme = 'light'")
+    for step, name in ((1, "scores"), (3, "weights")):
+        show(page, EXAMPLES["self-attention-love"]["state"], step)
+        cells = page.evaluate(
+            f"[...document.querySelectorAll('td[data-name={name}]')].map((td) => [td.textContent, getComputedStyle(td).backgroundColor])"
+        )
+        ranked = [depth(colour) for number, colour in sorted(cells, key=lambda cell: float(cell[0]))]
+        assert ranked == sorted(ranked)
+        assert 0 < ranked[0] < ranked[-1]
+    follow(page, "#self-attention-love-projections")
+    colours = page.evaluate(
+        "['-0.2', '0.0', '0.8'].map((number) => [...document.querySelectorAll('[data-name=W_V]')].find((it) => it.value === number).parentNode).map((td) => getComputedStyle(td).backgroundColor)"
+    )
+    assert depth(colours[1]) == 0
+    assert len(set(colours)) == 3
+
+
 EXPLAIN = """async (states) => {
     const { trace } = await import("explorer/arithmetic");
     const { explain, valueAt } = await import("explorer/explanation");
@@ -116,14 +140,18 @@ def wrong_explanations(told: list[dict]) -> list[str]:
         value = float(each["value"])
         (spelled, exact), (short, rounded) = halves(plain(each["digits"])), halves(plain(each["numbers"]))
         sources = [float(n) for n in each["from"]]
-        if " = " not in each["digits"] and value not in sources:  # given, hidden, or nothing left to add: words say which
+        if (
+            " = " not in each["digits"] and value not in sources
+        ):  # given, hidden, or nothing left to add: words say which
             if float(exact) != value or not each["note"]:
                 found.append(f"{each['names']} is not said: {each['note']!r}")
             continue
         factors, short_factors = (re.findall(rf"-?{NUMBER}", part) for part in (spelled, short))
         if float(exact) != value or abs(evaluated(spelled) - value) > 1e-12 * max(1, abs(value)):
             found.append(f"{each['digits']} is not {value}")
-        if not agrees(rounded, value) or not all(agrees(n, float(f)) for n, f in zip(short_factors, factors, strict=True)):
+        if not agrees(rounded, value) or not all(
+            agrees(n, float(f)) for n, f in zip(short_factors, factors, strict=True)
+        ):
             found.append(f"{each['numbers']} is not {each['digits']} rounded")
         if abs(evaluated(short) - value) > 1e-4 * (1 + sum(abs(float(f)) for f in factors)):
             found.append(f"{each['numbers']} is far from {value}")
@@ -136,12 +164,30 @@ def test_each_number_is_explained_by_arithmetic_that_gives_it(page):
     states = [it["state"] for it in EXAMPLES.values()] + random_states(40, seed=1)
     told = json.loads(page.evaluate(EXPLAIN, json.dumps(states)))
     assert len(told) > 5000
-    assert {each["name"] for each in told} >= {"Q", "K", "V", "scores", "scaled_scores", "mask", "masked_scores", "weights", "head_outputs", "output"}
+    assert {each["name"] for each in told} >= {
+        "Q",
+        "K",
+        "V",
+        "scores",
+        "scaled_scores",
+        "mask",
+        "masked_scores",
+        "weights",
+        "head_outputs",
+        "output",
+    }
     assert wrong_explanations(told) == []
 
 
 def test_wrong_explanations_are_noticed():
-    right = {"names": "a", "numbers": "0.25 · 2.00 = 0.50", "digits": "0.25 · 2 = 0.5", "note": "", "value": "0.5", "from": ["0.25", "2"]}
+    right = {
+        "names": "a",
+        "numbers": "0.25 · 2.00 = 0.50",
+        "digits": "0.25 · 2 = 0.5",
+        "note": "",
+        "value": "0.5",
+        "from": ["0.25", "2"],
+    }
     assert wrong_explanations([right]) == []
     for change in (
         {"digits": "0.25 · 3 = 0.5"},
@@ -157,9 +203,16 @@ def test_wrong_explanations_are_noticed():
 def test_the_first_number_of_the_output_is_spelled_out(page):
     follow(page, "#self-attention-love-output")
     assert text(page, "arithmetic") == "= 0.1688 · 1.10 + 0.2472 · 0.72 + 0.2457 · 1.66 + 0.3382 · 0.36 = 0.8933"
-    assert text(page, "names") == "output[love, 0] = weights[love, I] · V[I, 0] + weights[love, love] · V[love, 0] + … + weights[love, learning] · V[learning, 0]"
-    used = page.evaluate("[...document.querySelectorAll('.used')].map(td => [td.dataset.name, td.dataset.row, td.dataset.column, getComputedStyle(td).outlineStyle])")
-    assert used == [["weights", "1", str(s), "solid"] for s in range(4)] + [["V", str(s), "0", "dashed"] for s in range(4)]
+    assert (
+        text(page, "names")
+        == "output[love, 0] = weights[love, I] · V[I, 0] + weights[love, love] · V[love, 0] + … + weights[love, learning] · V[learning, 0]"
+    )
+    used = page.evaluate(
+        "[...document.querySelectorAll('.used')].map(td => [td.dataset.name, td.dataset.row, td.dataset.column, getComputedStyle(td).outlineStyle])"
+    )
+    assert used == [["weights", "1", str(s), "solid"] for s in range(4)] + [
+        ["V", str(s), "0", "dashed"] for s in range(4)
+    ]
     assert text(page, "summary") == "love looks most at learning (0.3382) and becomes [0.8933, 0.9295, 0.8176]"
 
 
@@ -167,7 +220,9 @@ def test_the_misprint_is_named_where_it_stands(page):
     (erratum,) = EXAMPLES["self-attention-love"]["errata"]
     follow(page, "#self-attention-love-softmax")
     page.locator('td[data-name="weights"][data-row="1"][data-column="3"]').hover()
-    assert f"The document prints {erratum['printed']} here; rounded rightly it is {erratum['right']}" in text(page, "note")
+    assert f"The document prints {erratum['printed']} here; rounded rightly it is {erratum['right']}" in text(
+        page, "note"
+    )
     page.locator('td[data-name="weights"][data-row="1"][data-column="2"]').hover()
     assert "prints" not in text(page, "note")
     page.mouse.move(0, 0)

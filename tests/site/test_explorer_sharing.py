@@ -67,7 +67,9 @@ def test_worked_examples_say_the_same(written, tmp_path):
             got = getattr(read.trace(), name)
             assert (got is None) == (numbers is None)
             if got is not None:
-                torch.testing.assert_close(got, torch.tensor(numbers, dtype=torch.float64).view(got.shape), rtol=1e-12, atol=1e-12)
+                torch.testing.assert_close(
+                    got, torch.tensor(numbers, dtype=torch.float64).view(got.shape), rtol=1e-12, atol=1e-12
+                )
         assert {entry.place.stage for entry in read.printed} == {name for name, numbers in stages.items() if numbers}
 
 
@@ -140,7 +142,9 @@ def test_copying(page, name):
         follow(page, f"#{place}")
         assert state_of(page) == state
     else:
-        assert copied == page.evaluate(WRITE, json.dumps([state]))[0][name == "Python"].replace('"A \\"title\\": with marks"', '"Attention, edited in the explorer"')
+        assert copied == page.evaluate(WRITE, json.dumps([state]))[0][name == "Python"].replace(
+            '"A \\"title\\": with marks"', '"Attention, edited in the explorer"'
+        )
 
 
 def test_a_closed_clipboard(page):
@@ -150,7 +154,9 @@ def test_a_closed_clipboard(page):
     press(page, "worked example")
     box = page.locator('[data-part="text"]')
     assert box.input_value().startswith("title: ")
-    assert page.evaluate("document.activeElement.selectionEnd - document.activeElement.selectionStart") == len(box.input_value())
+    assert page.evaluate("document.activeElement.selectionEnd - document.activeElement.selectionStart") == len(
+        box.input_value()
+    )
     assert "selected below" in text(page, "copied")
 
 

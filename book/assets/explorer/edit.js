@@ -38,7 +38,7 @@ export function resizable(state) {
 export function withSize(state, letter, length) {
   if (letter === "O" && length === 0) return without(state, "W_O");
   if (letter === "O" && !state.given.W_O) {
-    const { H, Dv } = sizes(state); // to begin with, each output takes its own number of every head
+    const { H, Dv } = sizes(state); // at first each output takes its number of every head
     return given(state, { W_O: range(H * Dv).map((i) => range(length).map((j) => Number(i % Dv === j))) });
   }
   const alike = state.given.context ? {} : { T: ["T", "S"], D: ["D", "C"] };

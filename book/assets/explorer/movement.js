@@ -1,6 +1,6 @@
 // Arrow keys within a matrix: where they lead.
 
-// In a text, left and right move the caret first, and leave the cell at its ends or when all of it is selected.
+// Left and right move the caret in a text, and leave it at its ends or when all of it is selected.
 function leaves(input, key) {
   const { selectionStart: start, selectionEnd: end, value } = input;
   if (!key.startsWith("Arrow")) return false;

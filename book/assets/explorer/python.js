@@ -3,7 +3,7 @@
 import { STAGES } from "explorer/arithmetic";
 import { hasHead } from "explorer/explanation";
 
-// 1 would make a tensor of integers.
+// 1 would make integers.
 const float = (number) => (Number.isInteger(number) ? `${number}.0` : String(number));
 const nested = (value) => (Array.isArray(value) ? `[${value.map(nested).join(", ")}]` : float(value));
 

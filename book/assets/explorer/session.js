@@ -6,7 +6,7 @@ import { checked, same } from "explorer/state";
 export const examples = JSON.parse(parts.examples.textContent).map((it) => ({ ...it, state: checked(it.state) }));
 
 export const now = {
-  example: null, // where the state comes from, if from an example
+  example: null, // where the state comes from
   state: null,
   view: null, // {step, head, row}: what of it is looked at
   stages: null, // what follows from the state

@@ -74,7 +74,7 @@ export function table(state, stages, name, head, transposed) {
     for (const td of cells.flat()) {
       const { row, column } = (td.firstElementChild ?? td).dataset;
       const number = numbers[row][column];
-      td.style.setProperty("--share", `${Number.isFinite(number) ? (100 * Math.abs(number)) / most : 0}%`);
+      td.style.setProperty("--share", `${Math.round(Number.isFinite(number) ? (100 * Math.abs(number)) / most : 0)}%`);
       td.classList.toggle("negative", number < 0);
       if (name === "mask") {
         const causal = byCausal(now, Number(row), Number(column));

@@ -33,8 +33,10 @@ STEPS = {
     "scores": ("Scores", "Each query meets each key: multiply entry by entry, and add."),
     "scale": (
         "Scale and mask",
-        "Divide, so that wide keys do not make large scores. "
-        "Then hide what may not be attended: press a cell of the mask to switch it.",
+        (
+            "Divide, so that wide keys do not make large scores. "
+            "Then hide what may not be attended: press a cell of the mask to switch it."
+        ),
     ),
     "softmax": (
         "Softmax",
@@ -101,7 +103,12 @@ def prepare(stem: str, example: Any) -> dict[str, Any]:
         "first": stem == FIRST,
         "row": rows[-1] if rows else 0,
         "errata": [
-            {"name": wrong.place.stage, "head": wrong.place.head or 0, "row": wrong.place.row, "column": wrong.place.column}
+            {
+                "name": wrong.place.stage,
+                "head": wrong.place.head or 0,
+                "row": wrong.place.row,
+                "column": wrong.place.column,
+            }
             | {"printed": wrong.text, "right": right.text, "why": erratum.why}
             for erratum in example.errata
             for wrong, right in erratum.pairs
@@ -129,6 +136,7 @@ def places(example: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def option(value: object, text: object) -> str:
+    """Return an entry of a list to choose from."""
     return f'<option value="{escape(str(value))}">{escape(str(text))}</option>'
 
 
@@ -159,7 +167,8 @@ def frame(examples: list[dict[str, Any]]) -> str:
         for i, (title, sentence) in enumerate(STEPS.values())
     )
     kinds = "".join(
-        f'<label><input type="radio" name="explorer-kind" value="{kind}"> {kind}</label>' for kind in ("self", "masked", "cross")
+        f'<label><input type="radio" name="explorer-kind" value="{kind}"> {kind}</label>'
+        for kind in ("self", "masked", "cross")
     )
     sizes = "".join(
         f'<label hidden>{escape(text)} <select data-letter="{letter}">'
@@ -172,7 +181,7 @@ def frame(examples: list[dict[str, Any]]) -> str:
         for what, text in (("Link", "link"), ("Worked example", "worked example"), ("Python", "Python"))
     )
     return f"""
-<section class="explorer" aria-label="Explorer">
+<div class="explorer" role="region" aria-label="Explorer">
 <noscript><style>.explorer > :not(noscript), .explorer-links {{ display: none }}
 .explorer[aria-label] {{ min-height: 0; visibility: visible }} .explorer[aria-label] > noscript {{ visibility: visible }}</style>
 <p>The explorer runs in your browser and needs JavaScript, which is switched off here.
@@ -209,13 +218,13 @@ def frame(examples: list[dict[str, Any]]) -> str:
 <p data-part="summary" role="status"></p>
 </div>
 <p class="source"><span data-part="source"></span> <button type="button" data-part="reset" hidden>Undo all changes</button></p>
-<details class="sizes" data-part="sizes"><summary>Rows and columns</summary><p>At most {LARGEST} tokens, and {LARGEST} numbers each. New places start at 0.</p>{
-        sizes
-    }</details>
+<details class="sizes" data-part="sizes"><summary>Rows and columns</summary><p>At most {LARGEST} tokens, and {
+        LARGEST
+    } numbers each. New places start at 0.</p>{sizes}</details>
 <div class="share" data-part="share">{shares} <span data-part="copied" role="status"></span>
 <textarea data-part="text" aria-label="Text to copy" rows="6" readonly spellcheck="false" hidden></textarea></div>
 <script type="application/json" data-part="examples">{data}</script>
-</section>
+</div>
 <details class="explorer-links"><summary>Straight to a step of an example</summary>{straight_to(examples)}</details>
 """
 
