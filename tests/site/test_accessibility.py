@@ -9,6 +9,8 @@ from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
 from PIL import Image
 
+from book.extension.attention_book.accessible import mend_body, name_navigation
+
 from .building import toc_pages
 from .test_browser import DESKTOP, PHONE, contrast, sticks_out
 from .test_pages import read
@@ -195,6 +197,27 @@ def test_paper_is_white_and_the_screen_dark_again(site, browser):
         assert page.pdf()[:4] == b"%PDF"
         assert page.evaluate("window.printed") == "light"
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_what_the_themes_leave_out_is_added():
+    tree = name_navigation(
+        BeautifulSoup(
+            '<p class="caption" role="heading" aria-level="2">Part</p><ul><li><a class="current" href="#">Here</a>'
+            '<details><summary></summary><ul><li><a href="b.html">There</a></li></ul></details></li></ul>',
+            "html.parser",
+        )
+    )
+    assert tree.p.attrs == {"class": ["caption"], "id": "part-1"}
+    assert tree.ul["aria-labelledby"] == "part-1"
+    assert [link.get("aria-current") for link in tree.select("a")] == ["page", None]
+    assert tree.summary["aria-label"] == "Pages under Here"
+    terms = '<dl class="simple"><dt>term</dt><dd>meaning</dd></dl>'
+    assert mend_body(terms) == terms
+    signature = '<dt class="sig py">f(<dl><dd>x,</dd></dl>)</dt>'
+    lines = '<dt class="sig py">f(<span class="sig-lines"><span class="sig-line">x,</span></span>)</dt>'
+    assert mend_body(signature + terms) == lines + terms
+    assert mend_body('<summary aria-label="Toggle hidden content">Solution</summary>') == "<summary>Solution</summary>"
+    assert mend_body('<div role="doc-biblioentry">') == '<div role="listitem">'
 
 
 def test_faults_are_seen(browser, tmp_path):
