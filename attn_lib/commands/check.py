@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from attn_lib.commands.output import RIGHT, WRONG, Refusal, print_whole, write_file
-from attn_lib.worked_examples import ExampleError, Report, builtin_examples, check_example, load_example
+from attn_lib.worked_examples import (
+    ExampleError,
+    Report,
+    builtin_examples,
+    check_example,
+    load_example,
+    published_examples,
+)
 
 
 def add_to(commands) -> None:
@@ -20,7 +27,7 @@ def add_to(commands) -> None:
         epilog="Exit status: 0 all right, 1 something differs, 2 something cannot be read.",
     )
     check.add_argument(
-        "files", metavar="FILE", nargs="*", help="a worked example in YAML; the built-in ones without any"
+        "files", metavar="FILE", nargs="*", help="a worked example in YAML; without any, those of the package"
     )
     check.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     check.add_argument("--junit", metavar="FILE", help="write a JUnit XML report as well")
@@ -29,7 +36,7 @@ def add_to(commands) -> None:
 
 def _check(options: argparse.Namespace) -> int:
     reports, refusals = [], []
-    for path in options.files or builtin_examples():
+    for path in options.files or [*builtin_examples(), *published_examples()]:
         try:
             reports.append(check_example(load_example(path)))
         except ExampleError as error:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from attn_lib.__main__ import main
-from attn_lib.worked_examples import builtin_examples, check_example, load_example
+from attn_lib.worked_examples import builtin_examples, check_example, load_example, published_examples
 
 FILES = {path.stem: path for path in builtin_examples()}
 LOVE = FILES["self_attention_love"].read_text(encoding="utf-8")
@@ -41,12 +41,13 @@ def run(*arguments: str | Path, **settings) -> subprocess.CompletedProcess:
     return subprocess.run(command, **settings)
 
 
-def test_without_a_file_the_builtin_examples_are_checked(capsys):
+def test_without_a_file_those_of_the_package_are_checked(capsys):
     assert main(["check"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    last = out.splitlines()[-len(FILES) :]
-    assert [line.split(": ")[:2] for line in last] == [[path.name, "right"] for path in FILES.values()]
+    files = [*FILES.values(), *published_examples()]
+    last = out.splitlines()[-len(files) :]
+    assert [line.split(": ")[:2] for line in last] == [[path.name, "right"] for path in files]
     assert "self_attention_love.yml: right: 47 numbers, 1 erratum, 6 claims, from 22 given numbers" in last
 
 
