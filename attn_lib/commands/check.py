@@ -13,6 +13,7 @@ from attn_lib.worked_examples import (
     Report,
     builtin_examples,
     check_example,
+    forms,
     load_example,
     published_examples,
 )
@@ -29,12 +30,23 @@ def add_to(commands) -> None:
     check.add_argument(
         "files", metavar="FILE", nargs="*", help="a worked example in YAML; without any, those of the package"
     )
+    check.add_argument(
+        "--form",
+        nargs="?",
+        const="calculation",
+        choices=[path.stem for path in forms()],
+        help="print a form of a file to fill in, of a calculation or of costs, and check nothing",
+    )
     check.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     check.add_argument("--junit", metavar="FILE", help="write a JUnit XML report as well")
     check.set_defaults(run=_check)
 
 
 def _check(options: argparse.Namespace) -> int:
+    if options.form:
+        (form,) = [path for path in forms() if path.stem == options.form]
+        print_whole(form.read_text(encoding="utf-8").rstrip("\n"))
+        return RIGHT
     reports, refusals = [], []
     for path in options.files or [*builtin_examples(), *published_examples()]:
         try:

@@ -18,6 +18,7 @@ from attn_lib.worked_examples.example import (
 from attn_lib.worked_examples.loader import (
     ExampleError,
     builtin_examples,
+    forms,
     load_builtin,
     load_example,
     load_published,
@@ -41,6 +42,7 @@ __all__ = [
     "WorkedExample",
     "builtin_examples",
     "check_example",
+    "forms",
     "load_builtin",
     "load_example",
     "load_published",

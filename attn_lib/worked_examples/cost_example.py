@@ -134,22 +134,21 @@ def _printed_cost(entry: Mapping, common: Mapping, models: Mapping, path: tuple)
 
 def check_costs(example: CostExample) -> Report:
     """Prove every printed cost; an erratum is one whose right digits the file states."""
-    rows, errata, mistake = [], [], None
-    for cost in example.costs:
-        finding = _compare(cost)
-        rows.append(Row(cost.cost, _place(cost), (finding,)))
-        if cost.right is not None:
-            errata.append(_check_erratum(cost))
-        if finding.status != "right":
-            mistake = mistake or next(_explanations(cost), None)
+    findings = [_compare(cost) for cost in example.costs]
+    off = [
+        cost
+        for status in ("wrong", "erratum")
+        for cost, finding in zip(example.costs, findings, strict=True)
+        if finding.status == status
+    ]
     return Report(
         name=example.name,
         title=shown(example.title, limit=1000),
-        rows=tuple(rows),
-        errata=tuple(errata),
+        rows=tuple(Row(cost.cost, _place(cost), (found,)) for cost, found in zip(example.costs, findings, strict=True)),
+        errata=tuple(_check_erratum(cost) for cost in example.costs if cost.right is not None),
         claims=(),
         given=example.given,
-        usual_mistake=mistake,
+        usual_mistake=next(_explanations(off[0]), None) if off else None,
     )
 
 

@@ -40,6 +40,7 @@ from attn_lib.worked_examples.rounding import unit
 MAX_STAGE = 2**24  # numbers in one stage: a long column times itself would outgrow any memory
 HERE = Path(__file__).parent
 PUBLISHED = HERE / "published"
+FORMS = HERE / "forms"
 
 
 class ExampleError(ValueError):
@@ -74,6 +75,15 @@ def published_examples() -> list[Path]:
     ['alammar_illustrated_gpt2_mask', 'alammar_illustrated_transformer']
     """
     return sorted(PUBLISHED.glob("*.yml"))
+
+
+def forms() -> list[Path]:
+    """The forms of this package, files to fill in: of a calculation and of costs. They hold numbers that are right.
+
+    >>> [path.stem for path in forms()]
+    ['calculation', 'costs']
+    """
+    return sorted(FORMS.glob("*.yml"))
 
 
 def load_published(name: str) -> WorkedExample | CostExample:
@@ -114,7 +124,7 @@ def load_example(path: str | os.PathLike) -> WorkedExample | CostExample:
     nothing.yml: cannot be read: No such file or directory; a YAML file would fit
     """
     # A file of this package goes by its name alone: where the package lies is nobody's business.
-    ours = Path(path).parent in (HERE, PUBLISHED)
+    ours = Path(path).parent in (HERE, PUBLISHED, FORMS)
     name = shown(Path(path).name if ours else os.fsdecode(path), limit=4096)
     lines: dict[tuple, int] = {}
     try:

@@ -51,6 +51,18 @@ def test_without_a_file_those_of_the_package_are_checked(capsys):
     assert "self_attention_love.yml: right: 47 numbers, 1 erratum, 6 claims, from 22 given numbers" in last
 
 
+@pytest.mark.parametrize("asked", [["--form"], ["--form", "calculation"], ["--form", "costs"]])
+def test_a_form_is_a_file_that_can_be_checked(asked, tmp_path, capsys):
+    assert main(["check", *asked]) == 0
+    path = tmp_path / "mine.yml"
+    path.write_text(capsys.readouterr().out, encoding="utf-8")
+    assert main(["check", str(path)]) == 0
+    assert "right" in capsys.readouterr().out.splitlines()[-1]
+    with pytest.raises(SystemExit, match="2"):
+        main(["check", "--form", "letter"])
+    assert "invalid choice" in capsys.readouterr().err
+
+
 def test_the_table_goes_stage_by_stage(capsys):
     main(["check", str(FILES["self_attention_love"])])
     lines = capsys.readouterr().out.splitlines()

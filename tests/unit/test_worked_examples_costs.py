@@ -154,6 +154,8 @@ def test_errata_are_proved(check):
     assert report.errata[0].says == "erratum kv_cache: printed 640 KiB, right 320 KiB (320.00)"
     assert report.line.endswith("; usual mistake behind the errata: 4 bytes a number (gives 640 KiB)")
     assert "no longer holds, 330 is not right, 320 is" in check(entry.format(right="330")).line
+    text = entry.format(right="320") + "}\n  - {cost: kv_cache, printed: 4, unit: KiB"
+    assert check(text).usual_mistake == "one layer alone (gives 4 KiB)"  # what is wrong goes before errata
     report = check("cost: kv_cache, printed: 320, unit: KiB, right: 320.0, why: it is not")
     assert "no longer holds, the printed 320 KiB is right" in report.line
 

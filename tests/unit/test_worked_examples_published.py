@@ -14,6 +14,7 @@ import pytest
 from attn_lib.worked_examples import (
     CostExample,
     check_example,
+    forms,
     load_builtin,
     load_example,
     load_published,
@@ -168,6 +169,30 @@ def test_mistakes_that_the_files_show_are_given_by_the_calculation_that_has_them
     with_a_sixth = torch.cat([row.tensor("scores")[0], torch.tensor([0.5], dtype=float64)]).softmax(0)
     printed = torch.tensor([float(text) for text in row.printed_values("weights", 0)], dtype=float64)
     torch.testing.assert_close(with_a_sixth[:5].round(decimals=2), printed, rtol=0, atol=1e-9)
+
+
+def keys_of(schema: dict) -> set[str]:
+    """Every key that a file may have, as the schema names it."""
+    found: set[str] = set()
+    for key, part in schema.items():
+        if key == "properties":
+            found |= set(part)
+        if isinstance(part, dict):
+            found |= keys_of(part)
+        elif isinstance(part, list):
+            found |= set().union(*(keys_of(each) for each in part if isinstance(each, dict)))
+    return found
+
+
+@pytest.mark.parametrize(("form", "schema"), [("calculation", "schema.json"), ("costs", "cost_schema.json")])
+def test_the_forms_are_right_and_name_every_key_that_a_file_may_have(form, schema):
+    path = {path.stem: path for path in forms()}[form]
+    report = check_example(load_example(path))
+    assert report.verdict == "right" and report.errata and report.name == f"{form}.yml"
+    words = set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+    keys = keys_of(json.loads((path.parents[1] / schema).read_text(encoding="utf-8")))
+    assert len(keys) > 25
+    assert keys - words == ({"value"} if form == "calculation" else set())  # value belongs to difference
 
 
 def test_a_changed_file_is_wrong(tmp_path):
