@@ -128,6 +128,11 @@ def cost_mistakes(
     if unit in RATIOS:
         yield "the ratio upside down", in_unit(cost, sizes, "x", reference) ** -1 / abs(RATIOS[unit])
         return
+    if cost == "kv_cache":
+        yield "keys without values", value / 2
+        heads = sizes.get("num_heads")
+        if heads not in (None, sizes["num_kv_heads"]):
+            yield "as many heads of keys and values as of queries", value * heads / sizes["num_kv_heads"]
     if unit in BYTES:
         by_1024 = READ_AS.get(unit, unit)
         by_1000 = next((name for name, read in READ_AS.items() if read == unit and name != "KB"), unit)
@@ -135,13 +140,8 @@ def cost_mistakes(
             yield f"{other} printed as {unit}", in_unit(cost, sizes, other)
         for size in (1, 2, 4):
             if size != sizes["bytes_per_number"]:
-                yield f"{size} bytes a number", value * size / sizes["bytes_per_number"]
+                yield f"{size} {'byte' if size == 1 else 'bytes'} a number", value * size / sizes["bytes_per_number"]
         yield "bits for bytes", value * 8
-    if cost == "kv_cache":
-        yield "keys without values", value / 2
-        heads = sizes.get("num_heads")
-        if heads not in (None, sizes["num_kv_heads"]):
-            yield "as many heads of keys and values as of queries", value * heads / sizes["num_kv_heads"]
     if cost in WORK:
         yield "a multiplication and an addition counted as one", value / 2
     for name, what in (("num_layers", "one layer"), ("length", "one token"), ("batch_size", "one sequence")):

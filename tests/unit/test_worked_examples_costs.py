@@ -163,9 +163,9 @@ def test_errata_are_proved(check):
 @pytest.mark.parametrize(
     ("entry", "mistake"),
     [
-        ("cost: kv_cache, printed: 160, unit: KiB", "1 bytes a number"),
-        ("cost: kv_cache, printed: 2560, unit: KiB", "bits for bytes"),
-        ("cost: kv_cache, with: {bytes_per_number: 1}, printed: 80, unit: KiB", "keys without values"),
+        ("cost: kv_cache, printed: 160, unit: KiB", "keys without values"),
+        ("cost: kv_cache, with: {num_kv_heads: 16}, printed: 5120, unit: KiB", "bits for bytes"),
+        ("cost: weights, with: {length: 100, num_layers: 3}, printed: 1.92, unit: MB", "1 byte a number"),
         ("cost: kv_cache, printed: 320, unit: kB", "KiB printed as kB"),
         ("cost: kv_cache, printed: 328, unit: KiB", "kB printed as KiB"),
         ("cost: kv_cache, printed: 4, unit: KiB", "one layer alone"),
