@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 
 from attn_lib.worked_examples.costs import (
     RATIOS,
@@ -49,9 +48,9 @@ class PrintedCost:
     says: str
 
     @property
-    def value(self) -> Fraction:
-        """The computed number of units, exact."""
-        return in_unit(self.cost, self.sizes, self.read_as, self.reference)
+    def value(self) -> float:
+        """The computed number of units."""
+        return float(in_unit(self.cost, self.sizes, self.read_as, self.reference))
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,7 @@ def _place(cost: PrintedCost) -> str:
 
 
 def _compare(cost: PrintedCost) -> Finding:
-    value, place = float(cost.value), ", ".join(filter(None, (cost.cost, _place(cost))))
+    value, place = cost.value, ", ".join(filter(None, (cost.cost, _place(cost))))
     status = "right" if agrees(cost.text, value) else "wrong" if cost.right is None else "erratum"
     printed, right = f"{cost.text} {cost.unit}", f"{rounded(value, cost.text)} {cost.read_as}"
     says = f"{place}: {printed if status == 'right' else _off(cost)}"
@@ -170,12 +169,12 @@ def _compare(cost: PrintedCost) -> Finding:
 
 
 def _off(cost: PrintedCost) -> str:
-    right, exact = (rounded(float(cost.value), cost.text, more=more) for more in (0, 2))
+    right, exact = (rounded(cost.value, cost.text, more=more) for more in (0, 2))
     return f"printed {cost.text} {cost.unit}, right {right} {cost.read_as} ({exact})"
 
 
 def _check_erratum(cost: PrintedCost) -> Finding:
-    value, place = float(cost.value), ", ".join(filter(None, (cost.cost, _place(cost))))
+    value, place = cost.value, ", ".join(filter(None, (cost.cost, _place(cost))))
     reason = None
     if agrees(cost.text, value):
         reason = f"the printed {cost.text} {cost.unit} is right"

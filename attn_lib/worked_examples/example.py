@@ -59,7 +59,7 @@ class Number:
 
     @property
     def stated(self) -> str:
-        """Its digits with the zeros that were left out: by these it is judged."""
+        """Its digits with the zeros that print left out; by these it is judged."""
         return padded(self.text, self.decimals)
 
 
