@@ -378,8 +378,8 @@ def _printed(example: WorkedExample, entry: Mapping, path: tuple) -> Printed:
 def _erratum(example: WorkedExample, entry: Mapping, path: tuple) -> Erratum:
     place = _place(example, entry, path)
     printed, right = (_numbers(example, place, entry[key], (*path, key)) for key in ("printed", "right"))
-    # The number stands in print, and there it says to how many decimals it holds.
-    standing = {number: number for number in reversed(example.numbers)}
+    # The number stands in print, and there it says to how many decimals it holds: the most, if it is printed twice.
+    standing = {number: number for number in sorted(example.numbers, key=lambda number: number.decimals or 0)}
     printed = tuple(standing.get(number, number) for number in printed)
     for wrong, mended in zip(printed, right, strict=True):
         if unit(mended.text) > unit(wrong.stated) and mended.text != wrong.text:

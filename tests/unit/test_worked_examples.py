@@ -328,6 +328,9 @@ def test_an_erratum_of_numbers_whose_zeros_are_left_out(check):
     report = check(text + erratum.format(right="[0.7311, 0.5000]"))
     assert report.first_wrong.place == "output, row 1, column 0"
     assert report.errata[0].printed == "1. 0." and report.errata[0].status == "right"
+    twice = text.replace("printed: [", "printed: [{{stage: output, row: 0, values: [1., 0.]}}, ".format())
+    assert twice.count("stage: output") == 2
+    assert check(twice + erratum.format(right="[0.7311, 0.5000]")).errata[0].status == "right"
     report = check(text + erratum.format(right="[0.7311, 0.5001]"))
     assert "0.5001 is not right, 0.5000 is" in report.line or any("0.5001" in f.says for f in report.wrong)
     same = "printed: [{stage: Q, decimals: 2, values: [[1, 0.4]]}]\nerrata: [{stage: Q, row: 0, printed: [1, 0.4], right: [1.00, 0.50], why: half}]"
