@@ -127,8 +127,12 @@ def test_front_page_says_how_many_numbers_the_checker_proved(site):
 
 def test_the_sentence_on_what_was_printed_wrongly():
     assert errata_sentence(0, 0) == "All of them were right."
-    assert errata_sentence(1, 1).startswith("One of them, in one of these calculations, had been printed wrongly; it is")
-    assert errata_sentence(12, 2).startswith("Twelve of them, in two of these calculations, had been printed wrongly; each")
+    assert errata_sentence(1, 1).startswith(
+        "One of them, in one of these calculations, had been printed wrongly; it is"
+    )
+    assert errata_sentence(12, 2).startswith(
+        "Twelve of them, in two of these calculations, had been printed wrongly; each"
+    )
 
 
 def test_dead_links_and_unrendered_source_are_found(tmp_path):
