@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from attn_lib.commands.output import RIGHT, WRONG, Refusal, print_whole, write_file
-from attn_lib.worked_examples import ExampleError, Report, builtin_examples, check_example, load_example
+from attn_lib.worked_examples import (
+    ExampleError,
+    Report,
+    builtin_examples,
+    check_example,
+    forms,
+    load_example,
+    published_examples,
+)
 
 
 def add_to(commands) -> None:
@@ -20,7 +28,14 @@ def add_to(commands) -> None:
         epilog="Exit status: 0 all right, 1 something differs, 2 something cannot be read.",
     )
     check.add_argument(
-        "files", metavar="FILE", nargs="*", help="a worked example in YAML; the built-in ones without any"
+        "files", metavar="FILE", nargs="*", help="a worked example in YAML; without any, those of the package"
+    )
+    check.add_argument(
+        "--form",
+        nargs="?",
+        const="calculation",
+        choices=[path.stem for path in forms()],
+        help="print a form of a file to fill in, of a calculation or of costs, and check nothing",
     )
     check.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     check.add_argument("--junit", metavar="FILE", help="write a JUnit XML report as well")
@@ -28,8 +43,12 @@ def add_to(commands) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
+    if options.form:
+        (form,) = [path for path in forms() if path.stem == options.form]
+        print_whole(form.read_text(encoding="utf-8").rstrip("\n"))
+        return RIGHT
     reports, refusals = [], []
-    for path in options.files or builtin_examples():
+    for path in options.files or [*builtin_examples(), *published_examples()]:
         try:
             reports.append(check_example(load_example(path)))
         except ExampleError as error:

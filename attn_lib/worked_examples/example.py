@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
 from torch import Tensor
 
 from attn_lib.trace import STAGES, AttentionTrace, trace_from
+from attn_lib.worked_examples.rounding import padded
 
 Nested: TypeAlias = "str | list[Nested]"
 
@@ -48,10 +49,18 @@ class Number:
     Attributes:
         place: the element that it states.
         text: its digits.
+        decimals: to how many decimals it holds, where its printing leaves out zeros at the end; else None. Numbers are
+            the same by what stands in print: this does not tell them apart.
     """
 
     place: Place
     text: str
+    decimals: int | None = field(default=None, compare=False)
+
+    @property
+    def stated(self) -> str:
+        """Its digits with the zeros that print left out; by these it is judged."""
+        return padded(self.text, self.decimals)
 
 
 @dataclass(frozen=True)
@@ -90,6 +99,11 @@ class Erratum:
         """Each printed number with the one that is right there."""
         return list(zip(self.printed, self.right, strict=True))
 
+    @property
+    def off(self) -> list[tuple[Number, Number]]:
+        """Those pairs of which the printed number is called wrong; the others fill up a row."""
+        return [(printed, right) for printed, right in self.pairs if right.text not in (printed.text, printed.stated)]
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -98,7 +112,7 @@ class Claim:
     Attributes:
         place: the row.
         kind: ``sum``, ``printed_sum``, ``rounded_sum``, ``order``, ``largest``, ``smallest``,
-            ``difference`` or ``carried_on``.
+            ``difference``, ``carried_on`` or ``divided_by_sum``.
         columns: the columns that it names, if any.
         texts: the numbers that it states, if any.
         says: the claim in words, or ``""``.
@@ -195,8 +209,7 @@ class WorkedExample:
     @property
     def corrections(self) -> dict[Number, Number]:
         """Each printed number that an erratum calls wrong, with the one that it calls right."""
-        pairs = [pair for erratum in self.errata for pair in erratum.pairs]
-        return {printed: right for printed, right in pairs if printed.text != right.text}
+        return dict(pair for erratum in self.errata for pair in erratum.off)
 
     def value(self, place: Place, trace: AttentionTrace | None = None) -> float:
         """The float64 value of one element, in the exact trace or in another."""
@@ -310,13 +323,13 @@ def stage_order(stage: str) -> float:
     return STAGES.index("scaled_scores") - 0.5 if stage == "d_k" else STAGES.index(stage)
 
 
-def within(place: Place, axes: Mapping[str, int], values: Nested) -> tuple[Number, ...]:
+def within(place: Place, axes: Mapping[str, int], values: Nested, decimals: int | None = None) -> tuple[Number, ...]:
     """The single numbers of a printed part: nested values along the axes that the place leaves open."""
     for axis in axes:
         if getattr(place, axis) is None:
-            parts = [within(replace(place, **{axis: i}), axes, part) for i, part in enumerate(values)]
+            parts = [within(replace(place, **{axis: i}), axes, part, decimals) for i, part in enumerate(values)]
             return tuple(number for part in parts for number in part)
-    return (Number(place, values),)
+    return (Number(place, values, decimals),)
 
 
 def shown(text: object, limit: int = 80) -> str:

@@ -1,4 +1,4 @@
-"""Read a worked-example file: YAML to a :class:`WorkedExample`, or one line that says why not."""
+"""Read a worked-example file: YAML to a :class:`WorkedExample` or a :class:`CostExample`, or one line that says why not."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from torch import Tensor
 from attn_lib.errors import require, shape_of
 from attn_lib.layers import merge_heads, split_heads
 from attn_lib.trace import STAGES
+from attn_lib.worked_examples.cost_example import CostExample, build_costs
 from attn_lib.worked_examples.example import (
     QUERY_ROWS,
     SCORE_LIKE,
@@ -38,6 +39,8 @@ from attn_lib.worked_examples.rounding import unit
 
 MAX_STAGE = 2**24  # numbers in one stage: a long column times itself would outgrow any memory
 HERE = Path(__file__).parent
+PUBLISHED = HERE / "published"
+FORMS = HERE / "forms"
 
 
 class ExampleError(ValueError):
@@ -62,19 +65,54 @@ def load_builtin(name: str) -> WorkedExample:
     >>> load_builtin("self_attention_love").key_tokens
     ('I', 'love', 'machine', 'learning')
     """
-    paths = {path.stem: path for path in builtin_examples()}
+    return _by_name(name, builtin_examples())
+
+
+def published_examples() -> list[Path]:
+    """The files of this package with what others have published: calculations on small numbers, and costs.
+
+    >>> [path.stem for path in published_examples() if path.stem.startswith("alammar")]
+    ['alammar_illustrated_gpt2_mask', 'alammar_illustrated_transformer']
+    """
+    return sorted(PUBLISHED.glob("*.yml"))
+
+
+def forms() -> list[Path]:
+    """The forms of this package, files to fill in: of a calculation and of costs. They hold numbers that are right.
+
+    >>> [path.stem for path in forms()]
+    ['calculation', 'costs']
+    """
+    return sorted(FORMS.glob("*.yml"))
+
+
+def load_published(name: str) -> WorkedExample | CostExample:
+    """One of :func:`published_examples` by its name, without ``.yml``.
+
+    Raises:
+        ValueError: there is none of that name; the message lists those that are there.
+
+    >>> load_published("alammar_illustrated_transformer").printed_values("weights", "Thinking")
+    ['0.88', '0.12']
+    """
+    return _by_name(name, published_examples())
+
+
+def _by_name(name: str, files: list[Path]) -> WorkedExample | CostExample:
+    paths = {path.stem: path for path in files}
     require(name in paths, f"name must be one of {sorted(paths)}, got {name!r}")
     return load_example(paths[name])
 
 
-def load_example(path: str | os.PathLike) -> WorkedExample:
+def load_example(path: str | os.PathLike) -> WorkedExample | CostExample:
     """Read a worked example and make sure that all its parts fit together.
 
     Args:
-        path: a YAML file of at most a megabyte, as ``schema.json`` in this package describes it.
+        path: a YAML file of at most a megabyte, as ``schema.json`` in this package describes it, or
+            ``cost_schema.json`` where it holds ``costs``.
 
     Returns:
-        The :class:`WorkedExample`, its numbers not yet checked (:func:`check_example`).
+        The :class:`WorkedExample`, or the :class:`CostExample`, its numbers not yet checked (:func:`check_example`).
 
     Raises:
         ExampleError: anything else, in one line: file, line and key, what came, what would fit.
@@ -86,12 +124,14 @@ def load_example(path: str | os.PathLike) -> WorkedExample:
     nothing.yml: cannot be read: No such file or directory; a YAML file would fit
     """
     # A file of this package goes by its name alone: where the package lies is nobody's business.
-    name = shown(Path(path).name if Path(path).parent == HERE else os.fsdecode(path), limit=4096)
+    ours = Path(path).parent in (HERE, PUBLISHED, FORMS)
+    name = shown(Path(path).name if ours else os.fsdecode(path), limit=4096)
     lines: dict[tuple, int] = {}
     try:
         data = parse_yaml(read_text(path), lines)
-        _validate(data, lines)
-        return _build(name, data)
+        costs = isinstance(data, dict) and not data.keys().isdisjoint(("costs", "sizes", "models"))
+        _validate(data, lines, _schema("cost_schema.json") if costs else _frame())
+        return build_costs(name, data) if costs else _build(name, data)
     except Fault as fault:
         line = fault.line or _line(fault.path, lines)
         where = "".join(f"[{key}]" if isinstance(key, int) else f".{shown(key)}" for key in fault.path).lstrip(".")
@@ -105,8 +145,8 @@ def _line(path: tuple, lines: Mapping[tuple, int]) -> int:
 
 
 @cache
-def _schema() -> dict:
-    return json.loads((HERE / "schema.json").read_text(encoding="utf-8"))
+def _schema(file: str = "schema.json") -> dict:
+    return json.loads((HERE / file).read_text(encoding="utf-8"))
 
 
 @cache
@@ -115,13 +155,13 @@ def _frame() -> dict:
     return {**_schema(), "$defs": {**_schema()["$defs"], "numbers": True, "printed_numbers": True}}
 
 
-def _validate(data: object, lines: Mapping[tuple, int]) -> None:
+def _validate(data: object, lines: Mapping[tuple, int], schema: dict) -> None:
     """Hold the data against the schema. The first fault in the file speaks, in the schema's own words."""
     from jsonschema import Draft202012Validator
 
     if not data:
-        raise Fault(f"is empty; {_schema()['description']} would fit")
-    errors = list(Draft202012Validator(_frame()).iter_errors(data))
+        raise Fault(f"is empty; {schema['description']} would fit")
+    errors = list(Draft202012Validator(schema).iter_errors(data))
     if not errors:
         return
     error = min(errors, key=lambda error: _line(tuple(error.absolute_path), lines))
@@ -317,31 +357,38 @@ def _place(example: WorkedExample, entry: Mapping, path: tuple) -> Place:
     return Place(stage, **found)
 
 
-def _numbers(example: WorkedExample, place: Place, values: Nested, path: tuple) -> tuple[Number, ...]:
+def _numbers(
+    example: WorkedExample, place: Place, values: Nested, path: tuple, decimals: int | None = None
+) -> tuple[Number, ...]:
     """The single numbers of a printed part, its shape that of the stage's part."""
     axes = example.axes(place.stage)
     shape = _shape(values, path, "printed_number")
     expected = [length for axis, length in axes.items() if getattr(place, axis) is None]
     if shape != expected:
         raise Fault(f"is of shape {shape}; {expected}, the shape of {example.words(place)}, would fit", path)
-    return within(place, axes, values)
+    return within(place, axes, values, decimals)
 
 
 def _printed(example: WorkedExample, entry: Mapping, path: tuple) -> Printed:
     place = _place(example, entry, path)
-    return Printed(place, entry["values"], _numbers(example, place, entry["values"], (*path, "values")))
+    decimals = int(entry["decimals"]) if "decimals" in entry else None
+    return Printed(place, entry["values"], _numbers(example, place, entry["values"], (*path, "values"), decimals))
 
 
 def _erratum(example: WorkedExample, entry: Mapping, path: tuple) -> Erratum:
     place = _place(example, entry, path)
     printed, right = (_numbers(example, place, entry[key], (*path, key)) for key in ("printed", "right"))
+    # The number stands in print, and there it says to how many decimals it holds: the most, if it is printed twice.
+    standing = {number: number for number in sorted(example.numbers, key=lambda number: number.decimals or 0)}
+    printed = tuple(standing.get(number, number) for number in printed)
     for wrong, mended in zip(printed, right, strict=True):
-        if unit(mended.text) > unit(wrong.text):
-            came = f"{mended.text} has fewer digits than {wrong.text}"
+        if unit(mended.text) > unit(wrong.stated) and mended.text != wrong.text:
+            came = f"{mended.text} has fewer digits than {wrong.stated}"
             raise Fault(f"{came}; as many or more would fit", (*path, "right"))
-    if printed == right:
+    erratum = Erratum(place, printed, right, entry["why"])
+    if not erratum.off:
         raise Fault("is the same as printed; a number that differs would fit", (*path, "right"))
-    return Erratum(place, printed, right, entry["why"])
+    return erratum
 
 
 def _claim(example: WorkedExample, entry: Mapping, path: tuple) -> Claim:
@@ -350,7 +397,7 @@ def _claim(example: WorkedExample, entry: Mapping, path: tuple) -> Claim:
         raise Fault(f"{place.stage} has several heads; a head as well as a row would fit", path)
     (kind,) = entry.keys() - {"stage", "head", "row", "says", "value"}
     stated, here, columns, texts = entry[kind], (*path, kind), (), ()
-    if kind == "carried_on":
+    if kind in ("carried_on", "divided_by_sum"):
         texts = tuple(number.text for number in _numbers(example, place, stated, here))
     elif kind in ("sum", "printed_sum", "rounded_sum"):
         texts = (stated,)
@@ -360,7 +407,7 @@ def _claim(example: WorkedExample, entry: Mapping, path: tuple) -> Claim:
             columns = tuple(example.position(place.stage, "column", word) for word in words)
         texts = (entry["value"],) if kind == "difference" else ()
     for text in texts:
-        _number(text, here, "printed_number" if kind == "carried_on" else "number")
+        _number(text, here, "printed_number" if kind in ("carried_on", "divided_by_sum") else "number")
     if kind in ("printed_sum", "rounded_sum"):
         try:
             example.printed_values(place.stage, place.row, head=place.head)

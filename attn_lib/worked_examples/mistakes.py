@@ -14,6 +14,8 @@ from attn_lib.trace import AttentionTrace
 from attn_lib.worked_examples.example import Number, WorkedExample, stage_order
 from attn_lib.worked_examples.rounding import agrees
 
+HEAD_WIDTHS = (4, 8, 16, 32, 64, 128, 256)
+
 
 def usual_mistakes(example: WorkedExample) -> Iterator[tuple[str, AttentionTrace]]:
     """Each mistake that this example leaves room for: its name, and every stage of the wrong calculation.
@@ -32,6 +34,11 @@ def usual_mistakes(example: WorkedExample) -> Iterator[tuple[str, AttentionTrace
     if settings["scale"] is not None and right.Q is not None:
         yield "scale by sqrt(Dk), which the settings do not have", example.trace(scale=None)
 
+    if right.Q is None and right.scores is not None:
+        # Nobody knows how wide the queries were: try the widths that heads have.
+        for width in HEAD_WIDTHS:
+            yield f"scale by sqrt({width}), which the settings do not have", example.trace(scale=1 / math.sqrt(width))
+
     if right.scores is not None and right.scores.shape[-2] == right.scores.shape[-1]:
         yield "queries and keys swapped", example.trace({"scores": right.scores.mT})
 
@@ -45,6 +52,9 @@ def usual_mistakes(example: WorkedExample) -> Iterator[tuple[str, AttentionTrace
             yield "mask after the softmax", example.trace({"weights": late})
     if right.masked_scores is not None and settings["softmax"]:
         yield "softmax over the wrong axis", example.trace({"weights": torch.softmax(right.masked_scores, -2)})
+        yield "softmax left out", example.trace(softmax=False)
+        left_out = example.trace(softmax=False).weights
+        yield "scores divided by their sum, no softmax", example.trace({"weights": left_out / left_out.sum(-1, True)})
 
     if settings["num_heads"] is not None:
         if right.head_outputs is not None:
@@ -69,15 +79,25 @@ def explain(example: WorkedExample, wrong: Sequence[Number], others: Sequence[Nu
     onwards = [number for number in (*wrong, *others) if stage_order(number.place.stage) >= start]
     best: tuple[int, str] = (0, "")
     for name, trace in usual_mistakes(example):
-        fits = [number for number in onwards if agrees(number.text, example.value(number.place, trace))]
+        fits = [number for number in onwards if agrees(number.stated, example.value(number.place, trace))]
         here = [number for number in onwards if number.place.stage == wrong[0].place.stage]
         if all(number in fits for number in here) and len(fits) > best[0]:
             best = len(fits), name
     count, name = best
     if not count:
-        return None
+        return _carried_on(example, wrong)
     all_of_them = "all " if count == len(onwards) else ""
     return f"{name} (explains {all_of_them}{count} of the {len(onwards)} printed numbers from there on)"
+
+
+def _carried_on(example: WorkedExample, wrong: Sequence[Number]) -> str | None:
+    """Where no mistake explains the first wrong stage: whether all that is wrong after it follows from what is printed."""
+    first = wrong[0].place.stage
+    after = [number for number in wrong if number.place.stage != first]
+    carried = example.carried_trace()
+    if not after or not all(agrees(number.stated, example.value(number.place, carried)) for number in after):
+        return None
+    return f"what is printed carried on (explains all {len(after)} wrong numbers after {first}, not those in it)"
 
 
 def _model_width(example: WorkedExample) -> int | None:

@@ -49,12 +49,12 @@ def prove(
     corrections, notes = example.corrections, []
     for number, value in zip(numbers, values, strict=True):
         place = example.words(number.place)
-        if agrees(number.text, value):
+        if agrees(number.stated, value):
             continue
-        right = corrections.get(number, number).text
+        right = corrections.get(number, number).stated
         if not agrees(right, value):
             raise AssertionError(
-                f"{place}: computed {rounded(value, number.text, more=2)}, the document prints {number.text}"
+                f"{place}: computed {rounded(value, number.stated, more=2)}, the document prints {number.text}"
             )
         notes.append(f"  erratum, {place}: printed {number.text}, right {right}")
     what = stage if row is None else f"{stage} of {row}"

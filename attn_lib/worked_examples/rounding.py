@@ -35,6 +35,19 @@ def agrees(text: str, value: float) -> bool:
     return abs(_CONTEXT.subtract(exact, stated)) <= Decimal((0, (5,), int(unit(text)) - 1)) + abs(exact) * NOISE
 
 
+def padded(text: str, decimals: int | None) -> str:
+    """A printed number with the zeros that its printing leaves out at the end.
+
+    Many programs print 1 for 1.0000: without its zeros a number says less than was meant, and nearly anything would agree.
+
+    >>> padded("1.", 4), padded("0.5", 4), padded("0.26894", 4), padded("1", None)
+    ('1.0000', '0.5000', '0.26894', '1')
+    """
+    if decimals is None or unit(text) <= -decimals or not Decimal(text).is_finite():
+        return text
+    return f"{_CONTEXT.quantize(Decimal(text), Decimal((0, (1,), -decimals))):f}"
+
+
 def rounded(value: float, like: str, more: int = 0) -> str:
     """The value with the digits of a printed number, or with some more.
 

@@ -23,7 +23,7 @@ MOMENT = {  # what a claims or a device cell may show, as the record of one run
     "a time": re.compile(
         r"\b[0-9]+(?:\.[0-9]+)? ?(?:ns|us|µs|μs|ms|s|sec|seconds?|min|minutes?)\b|\bit/s\b|\b[0-9]{1,2}:[0-9]{2}:[0-9]{2}\b"
     ),
-    "a date": re.compile(r"\b20[0-9]{2}-[01][0-9]-[0-3][0-9]\b"),
+    "a date": re.compile(r"(?<!/)\b20[0-9]{2}-[01][0-9]-[0-3][0-9]\b"),  # in an address it names a page
     "a version": re.compile(
         r"(?<![\w.])v?[0-9]+\.[0-9]+\.[0-9]+\b|\b(?:python|torch|pytorch|numpy|matplotlib|cuda|version)\b\W{0,3}v?[0-9]+\.[0-9]+",
         re.IGNORECASE,

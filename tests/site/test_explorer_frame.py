@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -10,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from attn_lib.worked_examples import builtin_examples, load_example
 from book.extension.attention_book import explorer
 
-from .building import ROOT, build
+from .building import build
 from .explorer_page import PAGE, opened, text
 from .explorer_states import EXAMPLES
 from .test_browser import DESKTOP, PHONE, sticks_out
@@ -180,14 +179,12 @@ def test_an_example_that_cannot_be_shown_is_refused(tmp_path):
         explorer.prepare("windowed", load_example(path))
 
 
-def test_a_link_to_no_step_ends_the_build(tmp_path):
-    for part in ("_config.yml", "pyproject.toml", "attn_lib", "book"):
-        (shutil.copytree if (ROOT / part).is_dir() else shutil.copy)(ROOT / part, tmp_path / part)
+def test_a_link_to_no_step_ends_the_build(copy):
     links = " ".join(f"[a](explorer.md#self-attention-love-{step})" for step in ("softmax", "nowhere"))
-    (tmp_path / "book/planted.md").write_text(f"# Planted\n\n{links}\n", encoding="utf-8")
+    (copy / "book/planted.md").write_text(f"# Planted\n\n{links}\n", encoding="utf-8")
     toc = "format: jb-book\nroot: book/planted\nchapters:\n  - file: book/explorer\n"
-    (tmp_path / "_toc.yml").write_text(toc, encoding="utf-8")
-    result = build(tmp_path, tmp_path / "out")
+    (copy / "_toc.yml").write_text(toc, encoding="utf-8")
+    result = build(copy, copy / "out")
     assert result.returncode != 0
     assert "'self-attention-love-nowhere'" in result.stderr
     assert "self-attention-love-softmax" not in result.stderr

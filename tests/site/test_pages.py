@@ -9,6 +9,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from bs4 import BeautifulSoup
 
+from book.extension.attention_book.facts import errata_sentence, in_words
+
 from .building import toc_pages
 
 FOREIGN = ("executablebooks", "jupyterbook.org", "binder-examples")
@@ -111,13 +113,30 @@ def test_japanese_is_seen_without_a_font_of_the_reader(site):
 
 
 def test_front_page_says_how_many_numbers_the_checker_proved(site):
-    from attn_lib.worked_examples import builtin_examples, check_example, load_example
+    from attn_lib.worked_examples import builtin_examples, check_example, load_example, published_examples
 
-    reports = [check_example(load_example(path)) for path in builtin_examples()]
+    front = " ".join(article(site / "book/index.html").get_text().split())
+    own, published = ([load_example(path) for path in files()] for files in (builtin_examples, published_examples))
+    reports = [check_example(example) for example in (*own, *published)]
     assert all(report.verdict == "right" for report in reports)
-    checked = sum(report.checked for report in reports)
-    assert checked > 0
-    assert f"{checked} numbers" in article(site / "book/index.html").get_text()
+    numbers = [[finding for row in report.rows for finding in row.findings] for report in reports]
+    wrong = [sum(finding.status != "right" for finding in found) for found in numbers]
+    assert sum(map(len, numbers)) > sum(wrong) > 1 and len(published) > 12
+    assert f"{sum(map(len, numbers))} numbers that others had printed" in front
+    assert f"those of {in_words(len(own))} calculations in the documents" in front
+    assert f"and of {len(published)} that were published elsewhere. " in front
+    files = in_words(sum(map(bool, wrong)))
+    assert f"{sum(wrong)} of them, in {files} of these calculations, had been printed wrongly" in front
+
+
+def test_the_sentence_on_what_was_printed_wrongly():
+    assert errata_sentence(0, 0) == "All of them were right."
+    assert errata_sentence(1, 1).startswith(
+        "One of them, in one of these calculations, had been printed wrongly; it is"
+    )
+    assert errata_sentence(12, 2).startswith(
+        "Twelve of them, in two of these calculations, had been printed wrongly; each"
+    )
 
 
 def test_dead_links_and_unrendered_source_are_found(tmp_path):

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from attn_lib.__main__ import main
-from attn_lib.worked_examples import builtin_examples, check_example, load_example
+from attn_lib.worked_examples import builtin_examples, check_example, load_example, published_examples
 
 FILES = {path.stem: path for path in builtin_examples()}
 LOVE = FILES["self_attention_love"].read_text(encoding="utf-8")
@@ -41,13 +41,26 @@ def run(*arguments: str | Path, **settings) -> subprocess.CompletedProcess:
     return subprocess.run(command, **settings)
 
 
-def test_without_a_file_the_builtin_examples_are_checked(capsys):
+def test_without_a_file_those_of_the_package_are_checked(capsys):
     assert main(["check"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    last = out.splitlines()[-len(FILES) :]
-    assert [line.split(": ")[:2] for line in last] == [[path.name, "right"] for path in FILES.values()]
+    files = [*FILES.values(), *published_examples()]
+    last = out.splitlines()[-len(files) :]
+    assert [line.split(": ")[:2] for line in last] == [[path.name, "right"] for path in files]
     assert "self_attention_love.yml: right: 47 numbers, 1 erratum, 6 claims, from 22 given numbers" in last
+
+
+@pytest.mark.parametrize("asked", [["--form"], ["--form", "calculation"], ["--form", "costs"]])
+def test_a_form_is_a_file_that_can_be_checked(asked, tmp_path, capsys):
+    assert main(["check", *asked]) == 0
+    path = tmp_path / "mine.yml"
+    path.write_text(capsys.readouterr().out, encoding="utf-8")
+    assert main(["check", str(path)]) == 0
+    assert "right" in capsys.readouterr().out.splitlines()[-1]
+    with pytest.raises(SystemExit, match="2"):
+        main(["check", "--form", "letter"])
+    assert "invalid choice" in capsys.readouterr().err
 
 
 def test_the_table_goes_stage_by_stage(capsys):

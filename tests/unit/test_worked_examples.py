@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from attn_lib.worked_examples import builtin_examples, check_example, load_builtin, load_example
 from attn_lib.worked_examples.example import shown
-from attn_lib.worked_examples.rounding import agrees, rounded
+from attn_lib.worked_examples.rounding import agrees, padded, rounded
 
 BUILTIN = {path.stem: path for path in builtin_examples()}
 
@@ -119,6 +119,24 @@ def test_a_tie_may_go_either_way_and_float64_noise_may_not_decide_it(n, digits):
 )
 def test_the_printed_digits_decide(text, value, right):
     assert agrees(text, value) is right
+
+
+@pytest.mark.parametrize(
+    ("text", "decimals", "stated"),
+    [
+        ("1", 4, "1.0000"),
+        ("1.", 4, "1.0000"),
+        ("-.5", 2, "-0.50"),
+        ("0.26894", 4, "0.26894"),
+        ("1.2e3", 1, "1200.0"),
+        ("4.67e-10", 8, "4.67e-10"),
+        ("-inf", 4, "-inf"),
+        ("0", 0, "0"),
+        ("7", None, "7"),
+    ],
+)
+def test_zeros_that_print_leaves_out(text, decimals, stated):
+    assert padded(text, decimals) == stated
 
 
 def test_rounded_keeps_the_way_of_printing():
@@ -286,6 +304,67 @@ printed: [{{stage: weights, values: {weights}}}]
 """
     )
     assert (report.verdict, report.checked) == ("right", 9), report.line
+
+
+IDENTITY = """
+given: {{Q: [[1, 0], [0, 1]], K: [[1, 0], [0, 1]], V: [[1, 0], [0, 1]]}}
+settings: {{heads: 2}}
+printed: [{{stage: output, {decimals}values: [[1., 0.], [0., 1.]]}}]
+"""
+
+
+def test_a_whole_number_says_little_unless_it_stands_for_decimals(check):
+    report = check(IDENTITY.format(decimals=""))
+    assert report.verdict == "right"  # 0.73 rounds to 1, and one half to 0
+    report = check(IDENTITY.format(decimals="decimals: 4, "))
+    assert report.verdict == "wrong"
+    assert "output, row 0, column 0: printed 1., right 0.7311 (0.731059)" in report.line
+    assert report.usual_mistake == "softmax left out (explains all 4 of the 4 printed numbers from there on)"
+
+
+def test_an_erratum_of_numbers_whose_zeros_are_left_out(check):
+    text = IDENTITY.format(decimals="decimals: 4, ")
+    erratum = "errata: [{{stage: output, row: 0, printed: [1., 0.], right: {right}, why: they are shares}}]"
+    report = check(text + erratum.format(right="[0.7311, 0.5000]"))
+    assert report.first_wrong.place == "output, row 1, column 0"
+    assert report.errata[0].printed == "1. 0." and report.errata[0].status == "right"
+    twice = text.replace("printed: [", "printed: [{{stage: output, row: 0, values: [1., 0.]}}, ".format())
+    assert twice.count("stage: output") == 2
+    assert check(twice + erratum.format(right="[0.7311, 0.5000]")).errata[0].status == "right"
+    report = check(text + erratum.format(right="[0.7311, 0.5001]"))
+    assert "0.5001 is not right, 0.5000 is" in report.line or any("0.5001" in f.says for f in report.wrong)
+    same = "printed: [{stage: Q, decimals: 2, values: [[1, 0.4]]}]\nerrata: [{stage: Q, row: 0, printed: [1, 0.4], right: [1.00, 0.50], why: half}]"
+    assert check(f"given: {{Q: [[1, 0.5]]}}\n{same}").verdict == "right"  # 1 and 1.00 are the same there
+
+
+def test_sums_of_numbers_whose_zeros_are_left_out(check):
+    report = check(
+        """
+given: {scores: [[0, 0, 0]]}
+settings: {scores_divided_by: none}
+printed: [{stage: weights, decimals: 2, values: [[.33, .33, .33]]}]
+claims: [{stage: weights, row: 0, rounded_sum: 0.99}, {stage: weights, row: 0, printed_sum: 0.99}]
+"""
+    )
+    assert report.verdict == "right", report.line
+    report = check(
+        """
+given: {weights: [[0.74, 0.26]], V: [[1], [2]]}
+printed: [{stage: output, decimals: 1, values: [[1]]}]
+claims: [{stage: output, row: 0, rounded_sum: 1.3}]
+"""
+    )
+    assert [claim.status for claim in report.claims] == ["right"]
+
+
+def test_a_row_divided_by_its_sum(check):
+    text = "given: {{scores: [[1, 2, 5]]}}\nsettings: {{scores_divided_by: none}}\n"
+    text += "claims: [{{stage: scores, row: 0, divided_by_sum: {shares}}}]"
+    assert check(text.format(shares="[0.125, 0.25, 0.62]")).verdict == "right"
+    report = check(text.format(shares="[0.125, 0.25, 0.64]"))
+    assert "does not hold, 0.125 0.25 0.62 does" in report.line
+    nothing = text.replace("[[1, 2, 5]]", "[[1, 2, -3]]").format(shares="[1, 2, -3]")
+    assert check(nothing).verdict == "wrong"
 
 
 def test_softcap_and_biases(check):
@@ -655,6 +734,44 @@ def test_a_usual_mistake_is_recognised_and_explains_all_from_there_on(check, nam
 def test_scaling_that_the_settings_do_not_have(check):
     text = mistaken("right").replace("causal: true", "causal: true, scores_divided_by: none")
     assert check(text).usual_mistake.startswith("scale by sqrt(Dk), which the settings do not have")
+
+
+GIVEN_SCORES = """
+given: {{scores: [[3, 1], [2, 2.5]], V: [[1], [5]]}}
+settings: {{scores_divided_by: none{causal}}}
+printed: [{{stage: weights, values: {weights}}}]
+"""
+
+
+def test_mistakes_of_given_scores(check):
+    scores = torch.tensor([[3, 1], [2, 2.5]], dtype=torch.float64)
+    for name, weights in {
+        "scale by sqrt(16), which the settings do not have": (scores / 4).softmax(-1),
+        "scale by sqrt(64), which the settings do not have": (scores / 8).softmax(-1),
+        "softmax left out": scores,
+        "scores divided by their sum, no softmax": scores / scores.sum(-1, keepdim=True),
+    }.items():
+        report = check(GIVEN_SCORES.format(causal="", weights=rows(weights.tolist())))
+        assert report.usual_mistake == f"{name} (explains all 4 of the 4 printed numbers from there on)"
+    masked = GIVEN_SCORES.format(causal=", causal: true", weights="[[1, 0], [0.4444, 0.5556]]")
+    assert check(masked).usual_mistake.startswith("scores divided by their sum, no softmax (explains all 4")
+
+
+def test_a_slip_that_is_carried_on_is_told_from_one_that_is_not(check):
+    text = """
+given: {{Q: [[1, 0]], K: [[2, 0], [0, 0]], V: [[1, 10], [3, 30]]}}
+settings: {{scores_divided_by: none}}
+printed:
+  - {{stage: weights, values: [[0.5, 0.1]]}}
+  - {{stage: output, values: {output}}}
+"""
+    report = check(text.format(output="[[0.8, 8.0]]"))
+    assert (
+        report.usual_mistake
+        == "what is printed carried on (explains all 2 wrong numbers after weights, not those in it)"
+    )
+    assert "usual mistake: what is printed carried on" in report.line
+    assert check(text.format(output="[[0.8, 9.0]]")).usual_mistake is None
 
 
 def test_without_a_mistake_it_is_right(check):

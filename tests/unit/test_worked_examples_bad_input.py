@@ -173,6 +173,19 @@ BAD = {
         swap("right: 0.3382", "right: 0.34"),
         ":60: errata[0].right: 0.34 has fewer digits than 0.3383",
     ),
+    "decimals": (
+        swap("{stage: d_k, values: 2}", "{stage: d_k, decimals: -1, values: 2}"),
+        ":49: printed[4].decimals: -1 does not fit; to how many decimals",
+    ),
+    "an erratum with fewer digits than are meant": (
+        HEAD + "given: {Q: [[1, 2]]}\nprinted: [{stage: Q, decimals: 3, values: [[1, 2.5]]}]\n"
+        "errata: [{stage: Q, row: 0, column: 1, printed: 2.5, right: 2, why: w}]",
+        ":5: errata[0].right: 2 has fewer digits than 2.500; as many or more would fit",
+    ),
+    "divided by its sum": (
+        HEAD + "given: {scores: [[0, 1]]}\nclaims: [{stage: scores, row: 0, divided_by_sum: [0]}]",
+        ":4: claims[0].divided_by_sum: is of shape [1]; [2], the shape of scores, row 0, would fit",
+    ),
     "unprinted sum": (
         HEAD + "given: {scores: [[0, 1]], V: [[1], [2]]}\nsettings: {scores_divided_by: none}\n"
         "claims: [{stage: weights, row: 0, printed_sum: 1}]",

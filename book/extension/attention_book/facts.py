@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import repository
+
+if TYPE_CHECKING:
+    from attn_lib.worked_examples import Report
 
 COUNTING = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -16,17 +20,16 @@ def substitutions(root: Path) -> dict[str, str]:
     Args:
         root: the folder of the repository.
     """
-    from attn_lib.worked_examples import builtin_examples, check_example, load_example
+    from attn_lib.worked_examples import builtin_examples, check_example, load_example, published_examples
 
-    examples = {path.stem: load_example(path) for path in builtin_examples()}
-    reports = [check_example(example) for example in examples.values()]
-    errata = sum(len(report.errata) for report in reports)
+    own, published = builtin_examples(), published_examples()
+    reports = [check_example(load_example(path)) for path in (*own, *published)]
+    wrong = [count for count in map(printed_wrongly, reports) if count]
     return {
         "numbers_checked": str(sum(report.checked for report in reports)),
-        "numbers_given": str(sum(report.given for report in reports)),
-        "examples_checked": in_words(len(reports)),
-        "errata": str(errata),
-        "errata_sentence": errata_sentence(errata),
+        "own_examples": in_words(len(own)),
+        "published_examples": in_words(len(published)),
+        "errata_sentence": errata_sentence(sum(wrong), len(wrong)),
         "python_needed": python_needed(root / "pyproject.toml"),
         "run_online": run_online(),
     }
@@ -37,14 +40,19 @@ def in_words(count: int) -> str:
     return COUNTING[count] if count < len(COUNTING) else str(count)
 
 
-def errata_sentence(errata: int) -> str:
-    """Say how many of the numbers had been printed wrongly."""
-    if errata == 0:
+def printed_wrongly(report: Report) -> int:
+    """Count the numbers of an example that are declared, and proved, to be printed wrongly."""
+    return sum(finding.status == "erratum" for row in report.rows for finding in row.findings)
+
+
+def errata_sentence(numbers: int, examples: int) -> str:
+    """Say how many of the numbers had been printed wrongly, and in how many of the calculations."""
+    if numbers == 0:
         return "All of them were right."
-    wrong = in_words(errata).capitalize()
-    return (
-        f"{wrong} of them had been printed wrongly; the book shows {'it' if errata == 1 else 'them'}, with the reason."
-    )
+    where = f"in {in_words(examples)} of these calculations"
+    if numbers == 1:
+        return f"One of them, {where}, had been printed wrongly; it is shown with the right one."
+    return f"{in_words(numbers).capitalize()} of them, {where}, had been printed wrongly; each is shown with the right one."
 
 
 def python_needed(pyproject: Path) -> str:
