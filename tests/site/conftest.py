@@ -9,6 +9,7 @@ import pytest
 
 from .browsing import serving
 from .building import PARTS, ROOT, build
+from .explorer_page import opened
 
 BROWSERS = (
     "chromium",
@@ -66,3 +67,13 @@ def browser():
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def page(site, browser):
+    """The explorer, opened once for all tests of a file; whatever went wrong on it fails there."""
+    page, wrong = opened(browser, site)
+    yield page
+    assert page.evaluate("window.pwned") is None
+    assert wrong == []
+    page.close()

@@ -1,6 +1,6 @@
 """The explorer in a browser: opened once, driven through its own modules or as a reader drives it."""
 
-from .test_browser import DESKTOP, look
+from .browsing import DESKTOP, look
 
 PAGE = "book/explorer.html"
 

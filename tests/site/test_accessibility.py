@@ -11,8 +11,9 @@ from PIL import Image
 
 from book.extension.attention_book.accessible import mend_body, name_navigation
 
+from .browsing import DESKTOP, PHONE
 from .building import toc_pages
-from .test_browser import DESKTOP, PHONE, contrast, sticks_out
+from .test_browser import contrast, sticks_out
 from .test_pages import read
 
 PAGES = [*toc_pages(), "search.html", "genindex.html"]

@@ -42,7 +42,9 @@ def test_without_an_address_a_page_is_printed_and_a_chapter_downloaded(site, pag
         assert lone.resolve() == (site / "download" / (site / page).name).with_suffix(".ipynb").resolve()
         nbformat.validate(nbformat.read(lone, as_version=4))
     text = (site / page).read_text(encoding="utf-8")
-    assert not [name for name in ("colab.research.google.com/github", "mybinder", "/edit/", "issues/new") if name in text]
+    assert not [
+        name for name in ("colab.research.google.com/github", "mybinder", "/edit/", "issues/new") if name in text
+    ]
 
 
 def test_with_addresses_each_page_leads_to_its_source_and_each_chapter_runs_elsewhere(copy):

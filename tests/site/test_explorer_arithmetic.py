@@ -10,7 +10,6 @@ import pytest
 
 from book.extension.attention_book.explorer import SCRIPTS
 
-from .explorer_page import opened
 from .explorer_states import EXAMPLES, faults, library_stages, random_states
 
 # As text: a browser hands over nested lists number by number, and text at once. JSON has no word for an infinity.
@@ -21,14 +20,6 @@ TRACE = """async ([module, states]) => {
 }"""
 STATES = random_states(200)
 DOCUMENTS = [it["state"] for it in EXAMPLES.values()]
-
-
-@pytest.fixture(scope="module")
-def page(site, browser):
-    page, wrong = opened(browser, site)
-    yield page
-    assert wrong == []
-    page.close()
 
 
 @cache

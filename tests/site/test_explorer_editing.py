@@ -2,28 +2,19 @@
 
 import pytest
 
-from .explorer_page import PAGE, follow, opened, show, state_of, text
+from .browsing import PHONE
+from .explorer_page import PAGE, follow, show, state_of, text
 from .explorer_states import EXAMPLES, library_stages
-from .test_browser import PHONE
 
 LOVE = EXAMPLES["self-attention-love"]["state"]
 
 
-@pytest.fixture(scope="module")
-def opened_once(site, browser):
-    page, wrong = opened(browser, site)
-    yield page
-    assert page.evaluate("window.pwned") is None
-    assert wrong == []
-    page.close()
-
-
 @pytest.fixture
-def page(opened_once):
+def page(page):
     """The page at the first step of the first example, whatever was done before."""
-    opened_once.mouse.move(0, 0)
-    follow(opened_once, "#self-attention-love-projections")
-    return opened_once
+    page.mouse.move(0, 0)
+    follow(page, "#self-attention-love-projections")
+    return page
 
 
 def number(page, label: str):

@@ -9,10 +9,11 @@ from axe_playwright_python.sync_playwright import Axe
 from attn_lib.worked_examples import builtin_examples, load_example
 from book.extension.attention_book import explorer
 
+from .browsing import DESKTOP, PHONE
 from .building import build
 from .explorer_page import PAGE, opened, text
 from .explorer_states import EXAMPLES
-from .test_browser import DESKTOP, PHONE, sticks_out
+from .test_browser import sticks_out
 from .test_pages import read
 
 LARGEST = 60_000  # bytes, scripts and styles together, as they are written

@@ -7,23 +7,14 @@ from urllib.parse import unquote
 
 import pytest
 
+from .browsing import DESKTOP, PHONE
 from .building import toc_pages
-from .explorer_page import PAGE, follow, link_to, opened, show, state_of, text
+from .explorer_page import PAGE, follow, link_to, show, state_of, text
 from .explorer_states import EXAMPLES, random_states
-from .test_browser import DESKTOP, PHONE
 from .test_pages import article
 
 FIRST = EXAMPLES["self-attention-love"]["state"]
 STEPS = ["projections", "scores", "scale", "softmax", "output"]
-
-
-@pytest.fixture(scope="module")
-def page(site, browser):
-    page, wrong = opened(browser, site)
-    yield page
-    assert page.evaluate("window.pwned") is None
-    assert wrong == []
-    page.close()
 
 
 def as_json(state: dict) -> dict:

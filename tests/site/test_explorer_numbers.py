@@ -8,19 +8,11 @@ import pytest
 
 from attn_lib.worked_examples.rounding import agrees
 
-from .explorer_page import follow, opened, show, text
+from .explorer_page import follow, show, text
 from .explorer_states import EXAMPLES, library_stages, random_states
 
 STEPS = 5
 NUMBER = r"\d+(?:\.\d+)?(?:e[-+]?\d+)?"
-
-
-@pytest.fixture(scope="module")
-def page(site, browser):
-    page, wrong = opened(browser, site)
-    yield page
-    assert wrong == []
-    page.close()
 
 
 def shown(page) -> list[dict]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from .building import ROOT
-from .explorer_page import PAGE, follow, opened, show, state_of, text
+from .explorer_page import PAGE, follow, show, state_of, text
 from .explorer_states import EXAMPLES, library_stages, random_states
 
 STATES = [it["state"] for it in EXAMPLES.values()] + random_states(60, seed=3)
@@ -21,14 +21,6 @@ WRITE = """async (states) => {
     const { python } = await import("explorer/python");
     return JSON.parse(states).map(checked).map((state) => [workedExample(state, trace(state), 'A "title": with marks'), python(state, trace(state))]);
 }"""
-
-
-@pytest.fixture(scope="module")
-def page(site, browser):
-    page, wrong = opened(browser, site)
-    yield page
-    assert wrong == []
-    page.close()
 
 
 @pytest.fixture(scope="module")

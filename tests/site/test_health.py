@@ -10,7 +10,14 @@ import nbformat
 import pytest
 from bs4 import BeautifulSoup
 
-from book.extension.attention_book import chapters, citation, facts, health, reports, tree
+from book.extension.attention_book import (
+    chapters,
+    citation,
+    facts,
+    health,
+    reports,
+    tree,
+)
 
 from .building import ROOT, build
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from .browsing import DESKTOP, PHONE
 from .test_accessibility import CHAPTER, opened, settle
-from .test_browser import DESKTOP, PHONE
 
 LIMIT = 400  # presses of Tab; no page has as many stops
 # What a reader may want to reach, where it is seen.

@@ -113,7 +113,12 @@ def test_japanese_is_seen_without_a_font_of_the_reader(site):
 
 
 def test_front_page_says_how_many_numbers_the_checker_proved(site):
-    from attn_lib.worked_examples import builtin_examples, check_example, load_example, published_examples
+    from attn_lib.worked_examples import (
+        builtin_examples,
+        check_example,
+        load_example,
+        published_examples,
+    )
 
     front = " ".join(article(site / "book/index.html").get_text().split())
     own, published = ([load_example(path) for path in files()] for files in (builtin_examples, published_examples))
