@@ -1,6 +1,6 @@
 """Small models that are trained while a chapter runs, and the small languages that they learn: what the weights of real training say.
 
-From the ground up: ``vocabulary``, ``agreement`` (a language), ``blocks``, ``reader`` (a model), ``training``.
+From the ground up: ``vocabulary``, ``agreement`` (a language), ``blocks``, ``reader`` (a model), ``training``, ``lesson``.
 
 >>> from attn_lib.learned import BLANK, Vocabulary, draw_sentences
 >>> sentence = draw_sentences(1, seed=1)[0]
@@ -16,6 +16,7 @@ from attn_lib.learned.agreement import (
     draw_sentences,
 )
 from attn_lib.learned.blocks import Block, apply_weights, without_heads
+from attn_lib.learned.lesson import as_tensors, teach_agreement
 from attn_lib.learned.reader import Reader
 from attn_lib.learned.training import train
 from attn_lib.learned.vocabulary import Vocabulary
@@ -29,7 +30,9 @@ __all__ = [
     "Vocabulary",
     "agreement_vocabulary",
     "apply_weights",
+    "as_tensors",
     "draw_sentences",
+    "teach_agreement",
     "train",
     "without_heads",
 ]
