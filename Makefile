@@ -78,7 +78,7 @@ bench: $(VENV)/bench
 	$(PY) -m benchmarks $(BENCH)
 
 site: book
-	BOOK_SITE=$(SITE) $(PY) -m pytest $(PARALLEL) --junit-xml=$(REPORTS)/site.xml tests/site
+	BOOK_SITE=$(SITE) $(PY) -m pytest -n 2 --dist worksteal --junit-xml=$(REPORTS)/site.xml tests/site
 
 store: $(INSTALLED)
 	$(PY) book/scripts/store_outputs.py

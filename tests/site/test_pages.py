@@ -87,7 +87,7 @@ def test_no_page_links_to_another_project(site):
 def test_stylesheets_name_only_files_that_are_there(site):
     sheets = [
         site / "_static" / name
-        for name in ("book.css", "katex/katex.min.css", "text/text.css", "japanese/japanese.css")
+        for name in ("book.css", "frame.css", "katex/katex.min.css", "text/text.css", "japanese/japanese.css")
     ]
     for sheet in sheets:
         for address in re.findall(r"url\((?!data:)([^)]+)\)", sheet.read_text(encoding="utf-8")):
