@@ -153,7 +153,7 @@ def write_pair(
     """
     for name, word, words in (
         ("subject", subject, SUBJECTS), ("verb", verb, VERBS), ("topic", topic, TOPICS),
-        ("field", field, {None, *FIELDS}), ("place", place, {None, *PLACES}),
+        ("field", field, [None, *FIELDS]), ("place", place, [None, *PLACES]),
     ):  # fmt: skip
         require(word in words, f"{name} must be one of {[each for each in words if each]}, got {word!r}")
     require_bool("negated", negated)
