@@ -1,8 +1,8 @@
 """Small models that are trained while a chapter runs, and the small languages that they learn: what the weights of real training say.
 
-From the ground up: ``vocabulary``, ``agreement`` (a language), ``blocks``, ``reader`` (a model), ``training``, ``lesson``; and
-for the chapter on translation ``translation`` (a language pair), ``translator`` (a model), ``greedy`` (how it writes),
-``translation_lesson``, ``translation_quality``.
+From the ground up: ``vocabulary``, ``agreement`` (a language), ``batches``, ``blocks``, ``reader`` (a model), ``training``,
+``lesson``; and for the chapter on translation ``translation`` (a language pair), ``translator`` (a model), ``greedy`` (how
+it writes), ``translation_lesson``, ``translation_quality``.
 
 >>> from attn_lib.learned import BLANK, Vocabulary, draw_sentences
 >>> sentence = draw_sentences(1, seed=1)[0]
@@ -17,6 +17,7 @@ from attn_lib.learned.agreement import (
     agreement_vocabulary,
     draw_sentences,
 )
+from attn_lib.learned.batches import batches_by_length
 from attn_lib.learned.blocks import Block, apply_weights, without_heads
 from attn_lib.learned.greedy import translate, translate_with_cache
 from attn_lib.learned.lesson import as_tensors, teach_agreement
@@ -54,6 +55,7 @@ __all__ = [
     "agreement_vocabulary",
     "apply_weights",
     "as_tensors",
+    "batches_by_length",
     "draw_pairs",
     "draw_sentences",
     "english_vocabulary",

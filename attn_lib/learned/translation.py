@@ -87,6 +87,10 @@ class Pair:
     japanese: tuple[str, ...]
     alignment: tuple[tuple[int, ...], ...]
 
+    def __len__(self) -> int:
+        """How many tokens there are to write."""
+        return len(self.japanese)
+
 
 def english_vocabulary() -> Vocabulary:
     """Every English token of the language pair.

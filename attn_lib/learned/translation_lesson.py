@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from attn_lib.errors import require_bool, require_integer
+from attn_lib.learned.batches import batches_by_length
 from attn_lib.learned.training import train
 from attn_lib.learned.translation import START, STOP, Pair, draw_pairs, english_vocabulary, japanese_vocabulary
 from attn_lib.learned.translator import Translator
@@ -87,8 +88,7 @@ def teach_translation(
     english, japanese = english_vocabulary(), japanese_vocabulary()
     pairs = draw_pairs(steps * batch_size, seed=seed)
     batches = [
-        pairs_as_tensors(pairs[first : first + batch_size], is_shifted=is_shifted)
-        for first in range(0, len(pairs), batch_size)
+        pairs_as_tensors(batch, is_shifted=is_shifted) for batch in batches_by_length(pairs, batch_size, seed=seed)
     ]
     translator = Translator(
         len(english),
