@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from attn_lib.errors import require, require_bool, require_integer
@@ -117,9 +118,21 @@ def japanese_vocabulary() -> Vocabulary:
 def is_held_out(verb: str, topic: str) -> bool:
     """Whether a verb and a topic are kept apart in all that is drawn for training; *love* and *machine learning* are.
 
+    Args:
+        verb: one of the verbs, without an s.
+        topic: one of the topics.
+
+    Returns:
+        True for 18 of the 90 pairs, two for each verb.
+
+    Raises:
+        ValueError: a verb or a topic that the rules do not have.
+
     >>> is_held_out("love", "machine learning"), is_held_out("love", "music")
     (True, False)
     """
+    _require_word("verb", verb, VERBS)
+    _require_word("topic", topic, TOPICS)
     return (list(VERBS).index(verb) + list(TOPICS).index(topic)) % 5 == 0
 
 
@@ -159,7 +172,7 @@ def write_pair(
         ("subject", subject, SUBJECTS), ("verb", verb, VERBS), ("topic", topic, TOPICS),
         ("field", field, [None, *FIELDS]), ("place", place, [None, *PLACES]),
     ):  # fmt: skip
-        require(word in words, f"{name} must be one of {[each for each in words if each]}, got {word!r}")
+        _require_word(name, word, words)
     require_bool("negated", negated)
     with_s, particle, stem, endings = VERBS[verb]
     require(place is None or particle == "を", f"place must be None with {verb!r}, which has が, got {place!r}")
@@ -220,6 +233,10 @@ def draw_pairs(count: int, *, seed: int, held_out: bool = False) -> list[Pair]:
     draw = random.Random(seed)
     together = [(verb, topic) for verb in VERBS for topic in TOPICS if is_held_out(verb, topic) == held_out]
     return [_pair(draw, together) for _ in range(count)]
+
+
+def _require_word(name: str, word: str | None, words: Iterable[str | None]) -> None:
+    require(word in words, lambda: f"{name} must be one of {[each for each in words if each]}, got {word!r}")
 
 
 def _pair(draw: random.Random, together: list[tuple[str, str]]) -> Pair:

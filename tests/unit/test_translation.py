@@ -134,6 +134,7 @@ def small(**settings) -> Translator:
         (lambda: write_pair("I", "love", "music", field="end"), "field must be one of ['theory', "),
         (lambda: write_pair("I", "teach", "music", place="sea"), "place must be one of ['home', "),
         (lambda: write_pair("I", "love", "music", place="home"), "place must be None with 'love', which has が, got"),
+        (lambda: is_held_out("loves", "music"), "verb must be one of"),
         (lambda: draw_pairs(0, seed=1), "count must be"),
         (lambda: draw_pairs(1, seed=-1), "seed must be"),
         (lambda: pairs_as_tensors([]), "sentences must be one or more"),
