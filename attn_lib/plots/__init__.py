@@ -6,6 +6,7 @@ in one map whose lightness falls evenly. As the last line of a notebook cell a f
 once, sharp and small; pyplot and its global state are not used.
 """
 
+from attn_lib.plots.alignment import plot_alignment
 from attn_lib.plots.charts import plot_blend, plot_curves, plot_steps
 from attn_lib.plots.diagrams import plot_arrows, plot_encoder_layer, plot_head_sharing
 from attn_lib.plots.house import HEAD_COLORS, INK, PAPER, ROLE_COLORS, WEIGHT_MAP, BookFigure
@@ -25,6 +26,7 @@ __all__ = [
     "ROLE_COLORS",
     "WEIGHT_MAP",
     "BookFigure",
+    "plot_alignment",
     "plot_arrows",
     "plot_blend",
     "plot_curves",

@@ -59,6 +59,7 @@ def drawings():
         "arrows": lambda: plots.plot_arrows(
             {"a": {"q": role[0], "zero": torch.zeros(2)}, "b": {"k": role[1]}}, roles={"q": "query"}, title="arrows"
         ),
+        "alignment": lambda: plots.plot_alignment(WEIGHTS[:, :2], TOKENS, ["$x$", "far"], title="alignment"),
         "owners": lambda: plots.plot_owners({"merged": merge_heads(OWNER)}, TOKENS, title="owners"),
     }
 
@@ -154,6 +155,9 @@ def test_the_readers_own_style_stays_out():
         (lambda: plots.plot_head_sharing({"odd": (8, 3)}, title="t"), "Hkv = 3 must divide H = 8"),
         (lambda: plots.plot_arrows({"a": {"q": torch.ones(3)}}, title="t"), r"arrow 'q' must be \[2\], got \[3\]"),
         (lambda: plots.plot_arrows({"a": {}}, title="t"), "at least one arrow"),
+        (lambda: plots.plot_alignment(WEIGHTS[None], TOKENS, TOKENS, title="t"), r"must be \[T, S\], got \[1, 3, 3\]"),
+        (lambda: plots.plot_alignment(2 * WEIGHTS, TOKENS, TOKENS, title="t"), "weights must be from 0 to 1"),
+        (lambda: plots.plot_alignment(WEIGHTS, TOKENS, ["a"], title="t"), "key_tokens holds 1 names"),
     ],
 )
 def test_what_does_not_fit_is_refused_not_drawn(misuse, says):
@@ -197,6 +201,14 @@ def test_signed_numbers_are_white_at_zero_and_equally_dark_on_both_sides():
     colors = [patch.get_facecolor()[:3] for patch in figure.axes[0].patches]
     assert colors[1] == pytest.approx((1, 1, 1), abs=0.02)
     assert colors[0] == to_rgb("#7A4A00") and colors[2] == to_rgb("#4B4471")
+
+
+def test_a_larger_weight_has_a_thicker_line_and_a_tiny_one_has_none():
+    weights = torch.tensor([[0.04, 0.96], [0.7, 0.3]])
+    figure = plots.plot_alignment(weights, ["一", "二"], ["one", "two"], title="t")
+    drawn = {tuple(line.get_ydata()): line.get_linewidth() for line in figure.axes[0].lines}
+    assert list(drawn) == [(2.5, 1.5), (1.5, 2.5), (2.5, 2.5)]  # from the key's height to the query's
+    assert drawn[2.5, 1.5] > drawn[1.5, 2.5] > drawn[2.5, 2.5]
 
 
 def test_the_names_of_curves_that_end_together_do_not_touch():
