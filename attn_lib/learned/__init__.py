@@ -1,6 +1,7 @@
 """Small models that are trained while a chapter runs, and the small languages that they learn: what the weights of real training say.
 
-From the ground up: ``vocabulary``, ``agreement`` (a language), ``blocks``, ``reader`` (a model), ``training``, ``lesson``.
+From the ground up: ``vocabulary``, ``agreement`` (a language), ``batches``, ``blocks``, ``reader`` (a model), ``training``,
+``lesson``.
 
 >>> from attn_lib.learned import BLANK, Vocabulary, draw_sentences
 >>> sentence = draw_sentences(1, seed=1)[0]
@@ -15,6 +16,7 @@ from attn_lib.learned.agreement import (
     agreement_vocabulary,
     draw_sentences,
 )
+from attn_lib.learned.batches import batches_by_length
 from attn_lib.learned.blocks import Block, apply_weights, without_heads
 from attn_lib.learned.lesson import as_tensors, teach_agreement
 from attn_lib.learned.reader import Reader
@@ -31,6 +33,7 @@ __all__ = [
     "agreement_vocabulary",
     "apply_weights",
     "as_tensors",
+    "batches_by_length",
     "draw_sentences",
     "teach_agreement",
     "train",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from attn_lib.errors import require_integer
@@ -50,6 +52,10 @@ class Agreement:
     subject: int
     nouns: tuple[tuple[int, int], ...]
 
+    def __len__(self) -> int:
+        """How many tokens it has."""
+        return len(self.tokens)
+
     @property
     def attractors(self) -> int:
         """How many nouns before the verb have the other number."""
@@ -71,15 +77,16 @@ def agreement_vocabulary() -> Vocabulary:
     return Vocabulary([*words, *PLACES, *QUALITIES, *STATES, "the", "that", ",", ".", BLANK])
 
 
-def draw_sentences(count: int, *, seed: int) -> list[Agreement]:
+def draw_sentences(count: int, *, seed: int, held_out: Iterable[Agreement] = ()) -> list[Agreement]:
     """Draw sentences at random by :data:`RULES`.
 
     Two of five begin with a place and a comma, so that the subject is not simply the first noun; additions
-    stand inside each other, at most three.
+    stand inside each other, at most three. Short sentences come more than once.
 
     Args:
         count: how many, 1 or more.
         seed: where the draw begins; the same seed gives the same sentences on every machine.
+        held_out: sentences that are passed over, and others drawn in their place: what a model will be tested on.
 
     Returns:
         The sentences, each an :class:`Agreement`.
@@ -97,11 +104,19 @@ def draw_sentences(count: int, *, seed: int) -> list[Agreement]:
     >>> sentence = draw_sentences(1, seed=3)[0]
     >>> sentence.tokens[sentence.subject] in {word for pair in NOUNS for word in pair}
     True
+    >>> sentence in draw_sentences(100, seed=3, held_out=[sentence])
+    False
     """
     require_integer("count", count, 1)
     require_integer("seed", seed, 0)
+    unseen = {sentence.tokens for sentence in held_out}
+    return list(itertools.islice((each for each in _sentences(seed) if each.tokens not in unseen), count))
+
+
+def _sentences(seed: int) -> Iterator[Agreement]:
     draw = random.Random(seed)
-    return [_sentence(draw) for _ in range(count)]
+    while True:
+        yield _sentence(draw)
 
 
 def _sentence(draw: random.Random) -> Agreement:

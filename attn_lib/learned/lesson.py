@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
 from attn_lib.errors import require_integer
 from attn_lib.learned.agreement import BLANK, Agreement, agreement_vocabulary, draw_sentences
+from attn_lib.learned.batches import batches_by_length
 from attn_lib.learned.reader import Reader
 from attn_lib.learned.training import train
 
@@ -22,7 +25,13 @@ def as_tensors(sentences: list[Agreement]) -> tuple[Tensor, Tensor]:
 
 
 def teach_agreement(
-    *, seed: int, steps: int = 500, batch_size: int = 128, num_heads: int = 4, num_layers: int = 2
+    *,
+    seed: int,
+    steps: int = 600,
+    batch_size: int = 64,
+    num_heads: int = 4,
+    num_layers: int = 2,
+    held_out: Iterable[Agreement] = (),
 ) -> Reader:
     """Train a reader on sentences that are drawn for it.
 
@@ -33,9 +42,10 @@ def teach_agreement(
         batch_size: B, sentences a batch.
         num_heads: H.
         num_layers: how many blocks.
+        held_out: sentences that it never sees, because it will be tested on them.
 
     Returns:
-        The trained :class:`Reader`, in ``eval()``; on two cores in some ten seconds.
+        The trained :class:`Reader`, in ``eval()``; on one core in some five seconds.
 
     Raises:
         TypeError: what is to be an integer is not one.
@@ -53,8 +63,8 @@ def teach_agreement(
     require_integer("steps", steps, 1)
     require_integer("batch_size", batch_size, 1)
     vocabulary = agreement_vocabulary()
-    sentences = draw_sentences(steps * batch_size, seed=seed)
-    batches = [as_tensors(sentences[start : start + batch_size]) for start in range(0, len(sentences), batch_size)]
+    sentences = draw_sentences(steps * batch_size, seed=seed, held_out=held_out)
+    batches = map(as_tensors, batches_by_length(sentences, batch_size, seed=seed))
     reader = Reader(len(vocabulary), 2, ask=vocabulary.id(BLANK), num_heads=num_heads, num_layers=num_layers, seed=seed)
-    train(reader, batches, learning_rate=4e-3)
+    train(reader, batches, learning_rate=6e-3)
     return reader

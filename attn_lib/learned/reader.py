@@ -65,12 +65,13 @@ class Reader(nn.Module):
             self.norm = nn.LayerNorm(d_model)
             self.answer = nn.Linear(d_model, num_answers)
 
-    def forward(self, ids: Tensor, weights: Sequence[Tensor] | None = None) -> Tensor:
+    def forward(self, ids: Tensor, weights: Sequence[Tensor | None] | None = None) -> Tensor:
         """The answers' scores.
 
         Args:
             ids: ``[B, T]``, each sentence with one question in it.
-            weights: ``[B, H, T, T]`` for each block, in place of those that queries and keys would give.
+            weights: ``[B, H, T, T]`` for each block, in place of those that queries and keys would give; None for a
+                block that keeps its own.
 
         Returns:
             ``[B, num_answers]``, before a softmax.
