@@ -38,7 +38,7 @@ def train(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], *, learnin
     """
     batches = list(batches)
     require(len(batches) > 0, "batches must be one or more, got none")
-    optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01, fused=True)
     rate = torch.optim.lr_scheduler.OneCycleLR(optimiser, learning_rate, total_steps=len(batches))
     losses = []
     model.train()

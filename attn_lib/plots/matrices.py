@@ -50,6 +50,8 @@ def plot_weights(
     title: str,
     names: Sequence[str] = (),
     digits: int = 2,
+    row_label: str = "query",
+    column_label: str = "key",
 ) -> BookFigure:
     """Attention weights as a matrix, the number in every cell.
 
@@ -60,6 +62,8 @@ def plot_weights(
         title: the finding, in a few words.
         names: one name above each matrix when there are several.
         digits: decimals in the cells.
+        row_label: what the rows are, where one query is asked by several heads.
+        column_label: what the columns are.
 
     Returns:
         The figure.
@@ -76,7 +80,7 @@ def plot_weights(
     check_names("query_tokens", query_tokens, several.shape[1])
     check_names("key_tokens", key_tokens, several.shape[2])
     panels = _panels(several, WEIGHT_MAP(several), query_tokens, key_tokens, names)
-    return _side_by_side(panels, title=title, digits=digits)
+    return _side_by_side(panels, title=title, digits=digits, labels=(row_label, column_label))
 
 
 def plot_masks(

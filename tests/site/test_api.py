@@ -10,7 +10,7 @@ import torch
 from bs4 import BeautifulSoup, Tag
 
 import attn_lib
-from attn_lib import measure, plots, worked_examples
+from attn_lib import learned, measure, plots, worked_examples
 
 from .building import toc_pages
 from .test_pages import article
@@ -19,6 +19,7 @@ PAGES = [page for page in toc_pages() if page.startswith("book/api")]
 NAMES = [
     *(f"attn_lib.{name}" for name in attn_lib.__all__),
     *(f"attn_lib.measure.{name}" for name in measure.__all__),
+    *(f"attn_lib.learned.{name}" for name in learned.__all__),
     *(f"attn_lib.worked_examples.{name}" for name in worked_examples.__all__),
     *(f"attn_lib.plots.{name}" for name in vars(plots) if name.startswith("plot_")),
     "attn_lib.exercises.check_answer",

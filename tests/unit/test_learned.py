@@ -1,5 +1,6 @@
 """The small languages and models: sentences are what the rules allow, the block is PyTorch's, and what is taken out comes back."""
 
+import itertools
 import re
 
 import pytest
@@ -14,7 +15,10 @@ from attn_lib.learned import (
     Vocabulary,
     agreement_vocabulary,
     apply_weights,
+    as_tensors,
+    batches_by_length,
     draw_sentences,
+    teach_agreement,
     train,
     without_heads,
 )
@@ -79,6 +83,28 @@ def test_the_same_seed_gives_the_same_sentences():
     assert draw_sentences(20, seed=1) == draw_sentences(50, seed=1)[:20]
 
 
+def test_what_is_held_out_is_passed_over_and_nothing_else(sentences):
+    held_out = sentences[100:200]
+    unseen = {sentence.tokens for sentence in held_out}
+    drawn = draw_sentences(2500, seed=11, held_out=held_out)
+    assert len(drawn) == 2500
+    assert drawn == [sentence for sentence in sentences if sentence.tokens not in unseen][:2500]
+
+
+def test_batches_hold_each_sentence_once_and_little_that_pads(sentences):
+    batches = batches_by_length(sentences, 64, seed=0)
+    assert [len(batch) for batch in batches if len(batch) != 64] == [3000 % 64]
+    assert sorted(map(repr, itertools.chain(*batches))) == sorted(map(repr, sentences))
+    padded = sum(len(batch) * max(map(len, batch)) for batch in batches)
+    assert padded < 1.3 * sum(map(len, sentences))
+    as_drawn = [sentences[start : start + 64] for start in range(0, 3000, 64)]
+    assert padded < 0.7 * sum(len(batch) * max(map(len, batch)) for batch in as_drawn)
+    # Sorted from end to end, a model would meet the long sentences last.
+    lengths = [len(batch[0]) for batch in batches]
+    assert lengths[:8] != sorted(lengths[:8]) and max(lengths[:8]) > min(lengths[-8:])
+    assert batches == batches_by_length(sentences, 64, seed=0) != batches_by_length(sentences, 64, seed=1)
+
+
 def test_a_vocabulary_numbers_every_token_and_pads(sentences):
     vocabulary = agreement_vocabulary()
     ids = vocabulary.encode([sentence.tokens for sentence in sentences])
@@ -94,6 +120,10 @@ def test_a_vocabulary_numbers_every_token_and_pads(sentences):
         (lambda: Vocabulary(["a"]).encode([]), "sentences must be one or more"),
         (lambda: Vocabulary(["a"]).encode([["b"]]), "token must be one of the 2 of this vocabulary, got 'b'"),
         (lambda: draw_sentences(0, seed=1), "count must be"),
+        (lambda: batches_by_length([], 2, seed=0), "sequences must be one or more"),
+        (lambda: batches_by_length(["a"], 0, seed=0), "batch_size must be"),
+        (lambda: teach_agreement(seed=0, steps=0), "steps must be"),
+        (lambda: teach_agreement(seed=0, batch_size=0), "batch_size must be"),
         (lambda: Reader(5, 2, ask=4)(torch.tensor([[1, 2]])), r"the question, token 4, once a sentence, got [0]"),
         (lambda: Reader(5, 2, ask=4)(torch.tensor([[4, 4]])), r"once a sentence, got [2]"),
         (lambda: Reader(5, 2, ask=4, max_length=1)(torch.tensor([[4, 1]])), r"ids must be [B, T], T at most 1"),
@@ -151,6 +181,30 @@ def test_weights_of_its_own_change_nothing_and_others_do():
     assert [tuple(each.shape) for each in weights] == [(2, 4, 4, 4)] * 2
     torch.testing.assert_close(reader(ids, weights), reader(ids))
     assert not torch.allclose(reader(ids, [each.flip(-1) for each in weights]), reader(ids))
+    # None: a block keeps its own, which follow from what the block before it gave.
+    torch.testing.assert_close(reader(ids, [weights[0], None]), reader(ids))
+    flipped = weights[0].flip(-1)
+    assert not torch.allclose(reader(ids, [flipped, None]), reader(ids, [flipped, weights[1]]))
+
+
+def test_a_reader_is_taught_the_same_twice_and_not_what_is_held_out():
+    lesson = {"steps": 8, "batch_size": 4, "num_heads": 2, "num_layers": 1}
+    seen = draw_sentences(32, seed=1)
+    same, again = (teach_agreement(seed=1, **lesson) for _ in range(2))
+    other = teach_agreement(seed=1, **lesson, held_out=seen[:5])
+    assert not same.training
+    assert all(torch.equal(a, b) for a, b in zip(same.parameters(), again.parameters(), strict=True))
+    assert not torch.equal(same.answer.weight, other.answer.weight)
+
+
+def test_a_reader_learns_in_200_steps_more_than_the_nearest_noun_tells():
+    hard = [sentence for sentence in draw_sentences(2000, seed=5) if sentence.attractors == 1]
+    reader = teach_agreement(seed=0, steps=200, held_out=hard)
+    ids, numbers = as_tensors(hard)
+    with torch.no_grad():
+        right = (reader(ids).argmax(-1) == numbers).double().mean().item()
+    nearest = sum(sentence.last_noun == sentence.number for sentence in hard) / len(hard)
+    assert nearest < 0.6 and right > 0.75
 
 
 def test_the_values_of_grouped_heads_are_those_of_their_group():
