@@ -1,7 +1,7 @@
 """Small models that are trained while a chapter runs, and the small languages that they learn: what the weights of real training say.
 
 From the ground up: ``vocabulary``, ``agreement`` (a language), ``batches``, ``blocks``, ``reader`` (a model), ``training``,
-``lesson``.
+``lesson``. ``explaining`` and ``retrieval`` stand beside them and are imported by their names.
 
 >>> from attn_lib.learned import BLANK, Vocabulary, draw_sentences
 >>> sentence = draw_sentences(1, seed=1)[0]
