@@ -32,8 +32,8 @@ class Inquiry:
     """A text that ends in a question.
 
     Attributes:
-        tokens: the text; :data:`QUESTION` is its last token, the name that is asked for the one before.
-        answer: the number of the drink, counted in :data:`DRINKS`.
+        tokens: the text; ``QUESTION`` is its last token, the name that is asked for the one before.
+        answer: the number of the drink, counted in ``DRINKS``.
         place: where the fact stands that answers it, from 0.
     """
 
@@ -119,7 +119,7 @@ def teach_retrieval(
         batch_size: B, texts a batch.
 
     Returns:
-        The trained :class:`Reader`, two blocks of two heads, in ``eval()``; in some two seconds.
+        The trained :class:`~attn_lib.learned.Reader`, two blocks of two heads, in ``eval()``; in some two seconds.
 
     Raises:
         TypeError: what is to be an integer is not one.
