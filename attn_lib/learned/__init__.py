@@ -2,7 +2,8 @@
 
 From the ground up: ``vocabulary``, ``agreement`` (a language), ``batches``, ``blocks``, ``reader`` (a model), ``training``,
 ``lesson``; and for the chapter on translation ``translation`` (a language pair), ``translator`` (a model), ``greedy`` (how
-it writes), ``translation_lesson``, ``translation_quality``.
+it writes), ``translation_lesson``, ``translation_quality``. ``explaining`` and ``retrieval`` stand
+beside them and are imported by their names.
 
 >>> from attn_lib.learned import BLANK, Vocabulary, draw_sentences
 >>> sentence = draw_sentences(1, seed=1)[0]
