@@ -9,7 +9,7 @@ from fontTools.ttLib import TTFont
 from book.extension.attention_book import light
 
 from .browsing import DESKTOP, PHONE, look
-from .building import toc_pages
+from .building import ROOT, toc_pages
 
 ICONS = """() => [...document.querySelectorAll("[class*='fa-']")].flatMap(tag => {
     const {content, fontFamily} = getComputedStyle(tag, "::before");
@@ -64,3 +64,19 @@ def test_an_icon_is_kept_once_a_page_asks_for_it(site, tmp_path, classes, kept):
     assert (0xF13D in held) is kept  # the anchor
     assert 0xF0F9 not in held  # the truck that nobody asked for
     assert 0xF00D in held  # the cross, which the theme's script shows
+
+
+def test_a_japanese_character_is_kept_where_a_page_writes_it(tmp_path):
+    shutil.copytree(ROOT / "book/assets/japanese", tmp_path / "_static/japanese")
+    (tmp_path / "page.html").write_text("<p>猫</p>", "utf-8")
+    light.cut_japanese(tmp_path)
+    (font,) = (tmp_path / "_static/japanese/files").iterdir()
+    assert set(TTFont(font).getBestCmap()) == {ord("猫")}
+    sheet = (tmp_path / "_static/japanese/japanese.css").read_text("utf-8")
+    assert sheet.count("@font-face") == 1 and font.name in sheet
+
+
+def test_the_text_face_is_inside_its_sheet(site):
+    sheet = (site / "_static/text/text.css").read_text("utf-8")
+    assert sheet.count("url(data:font/woff2;base64,") == 2
+    assert sheet.count("url(files/") == 2  # letters that few pages have

@@ -23,6 +23,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinxcontrib.katex import katex_version
 
 from . import chapters, reports, tree
+from .facts import printed_wrongly
 
 # The parts of the tests: where they stand, what they are, and which report has them.
 SUITES = (
@@ -168,15 +169,15 @@ def chapter_table(book: Book) -> str:
 
 def examples(book: Book) -> str:
     """A row for each worked example that ships with the library, as the checker finds it now."""
-    from attn_lib.worked_examples import builtin_examples, check_example, load_example
+    from attn_lib.worked_examples import builtin_examples, check_example, load_example, published_examples
 
-    found = [(path.name, check_example(load_example(path))) for path in builtin_examples()]
+    found = [(path.name, check_example(load_example(path))) for path in (*builtin_examples(), *published_examples())]
     rows = [
-        (f"`{name}`", report.given, report.checked, len(report.errata), len(report.claims), report.verdict)
+        (f"`{name}`", report.given, report.checked, printed_wrongly(report), len(report.claims), report.verdict)
         for name, report in found
     ]
     rows.append(("together", *(sum(row[column] for row in rows) for column in range(1, 5)), ""))
-    return table(("worked example", "given", "numbers checked", "errata", "claims", "verdict"), rows)
+    return table(("worked example", "given", "numbers checked", "printed wrongly", "claims", "verdict"), rows)
 
 
 def pages(book: Book) -> str:

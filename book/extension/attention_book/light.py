@@ -1,4 +1,4 @@
-"""A light site: what no page asks for is taken out of it, the font of the icons keeps those that are used, and the text face comes with its sheet."""
+"""A light site: what no page asks for is taken out of it, the fonts of icons and of Japanese keep what is shown, and the text face comes with its sheet."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ UNUSED = (
 )
 ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:before,?)+)\{content:"(\\\w+|.)"\}')
 PRIVATE = re.compile("[\ue000-\uf8ff]")
+JAPANESE_SHEET = "japanese/japanese.css"
+FACE = re.compile(r"@font-face \{[^}]*url\(([^)]+)\)[^}]*\}\s*")
+JAPANESE = re.compile(r"[\u2000-\U0010ffff]")
 CLASSES = re.compile(r'class(?:List)?="([^"]*\bfa[\w-]*[^"]*)"')
 
 
@@ -45,6 +48,7 @@ def lighten(app: Sphinx, exception: Exception | None) -> None:
         script.write_text(re.sub(r"\n//# sourceMappingURL=\S+\s*$", "\n", script.read_text("utf-8")), "utf-8")
     put_in_fonts(static / TEXT_SHEET)
     cut_icons(Path(app.outdir))
+    cut_japanese(Path(app.outdir))
 
 
 def put_in_fonts(sheet: Path) -> None:
@@ -56,7 +60,9 @@ def put_in_fonts(sheet: Path) -> None:
         path.unlink()
         return f"url(data:font/woff2;base64,{content})"
 
-    sheet.write_text(re.sub(r"url\((files/[\w-]+-latin-(?:normal|italic)\.woff2)\)", inside, sheet.read_text("utf-8")), "utf-8")
+    sheet.write_text(
+        re.sub(r"url\((files/[\w-]+-latin-(?:normal|italic)\.woff2)\)", inside, sheet.read_text("utf-8")), "utf-8"
+    )
 
 
 def cut_icons(site: Path) -> None:
@@ -76,9 +82,22 @@ def cut_icons(site: Path) -> None:
         keep_glyphs(static / FONTS / font, {codes[name] for name in icons} | shown_by_sheet)
 
 
+def cut_japanese(site: Path) -> None:
+    """Keep in the Japanese font the characters that are written on a page: a slice holds a hundred, and a page needs one of them."""
+    shown = set().union(*(JAPANESE.findall(path.read_text("utf-8")) for path in site.rglob("*.html")))
+    sheet = site / "_static" / JAPANESE_SHEET
+
+    def if_shown(face: re.Match[str]) -> str:
+        path = sheet.parent / face[1]
+        keep_glyphs(path, shown)
+        return face[0] if path.is_file() else ""
+
+    sheet.write_text(FACE.sub(if_shown, sheet.read_text("utf-8")), "utf-8")
+
+
 def keep_glyphs(path: Path, characters: set[str]) -> None:
     """Cut a font, in place, down to some characters; delete it if it has none of them."""
-    options = subset.Options(flavor="woff2", layout_features=[], notdef_outline=False, drop_tables=["GSUB", "GPOS"])
+    options = subset.Options(flavor="woff2", layout_features=[], notdef_outline=False)
     font = subset.load_font(path, options)
     kept = {ord(character) for character in characters} & font.getBestCmap().keys()
     if not kept:
