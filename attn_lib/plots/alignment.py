@@ -11,17 +11,17 @@ from attn_lib.plots.house import (
     CELL_WIDTH,
     INK,
     ROLE_COLORS,
-    TEXT_WIDTH,
     WEIGHT_MAP,
     BookFigure,
     array,
     check_names,
     house_style,
+    inches,
     paper,
     titled,
 )
 
-GAP = 5.0  # columns of the paper between the two sentences
+GAP = 3.6  # columns of the paper between the two sentences
 LEAST = 0.05  # a smaller weight has no line
 
 
@@ -54,10 +54,12 @@ def plot_alignment(
     T, S = matrix.shape
     check_names("query_tokens", query_tokens, T)
     check_names("key_tokens", key_tokens, S)
-    middle, height = TEXT_WIDTH / CELL_WIDTH / 2, max(T, S)
-    left, right = middle - GAP / 2, middle + GAP / 2
+    height = max(T, S)
+    left = inches([*key_tokens, "key"]) / CELL_WIDTH
+    right = left + GAP
     with house_style():
-        figure, ax = paper(TEXT_WIDTH / CELL_WIDTH, height + 1)
+        # No wider than it must be: a phone shows all of it.
+        figure, ax = paper(right + inches([*query_tokens, "query"]) / CELL_WIDTH, height + 1)
         for role, x, ha, names in (("key", left, "right", key_tokens), ("query", right, "left", query_tokens)):
             start = (height - len(names)) / 2 + 1  # the shorter sentence stands in the middle
             ax.text(x, 0.3, role, ha=ha, va="center", color=ROLE_COLORS[role])

@@ -282,6 +282,15 @@ def test_the_same_seed_gives_the_same_translator_and_leaves_other_draws_alone():
 # What the chapter says of its five translators, of others: seeds that it does not train.
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """As in the chapter: threads that wait for each other in so small a model take many times as long."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module", params=[10, 11])
 def taught(request):
     return teach_translation(seed=request.param)
