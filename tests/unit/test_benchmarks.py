@@ -78,9 +78,7 @@ def test_one_long_call_is_a_sample_without_trying():
 @pytest.mark.parametrize("calls", [None, 4])
 def test_long_cases_get_fewer_rounds_but_never_fewer_than_the_least(seconds, rounds, calls):
     took = {"A": seconds / (calls or 1)}
-    (timed,) = time_in_turn(
-        [Contestant("A", lambda: None, calls=calls)], clock(seconds), 21, took=took, sample_seconds=0.0
-    )
+    (timed,) = time_in_turn([Contestant("A", lambda: None, calls=calls)], clock(seconds), 21, took=took, sample_seconds=0.0)
     assert len(timed.seconds) == rounds
 
 
