@@ -18,6 +18,9 @@ from .pages import NOTEBOOKS, read, tags
 # What an exercise asks for is a value or a function; the one is nonsense as an answer to the other.
 NONSENSE = ("nonsense", lambda *inputs: torch.tensor([-7.0]))
 
+# Its loops end, and its cells hold, only with a translator that has learned to end a sentence.
+TRAINED_TO_THE_END = {"12_a_tiny_translator.ipynb"}
+
 
 @pytest.fixture(autouse=True)
 def _torch_as_it_was():
@@ -34,8 +37,7 @@ def _one_round(monkeypatch):
     monkeypatch.setattr(measure, "compare_times", lambda calls, **settings: timed(calls, **settings | {"rounds": 1}))
 
 
-@pytest.fixture(autouse=True)
-def _two_steps(monkeypatch):
+def train_two_steps(monkeypatch):
     """No verdict about a trained model is looked at here, so none is trained to the end."""
     whole = learned.train
 
@@ -76,6 +78,8 @@ def said(check, answer):
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_no_check_takes_nonsense_for_an_answer(path, monkeypatch):
     monkeypatch.chdir(path.parent)  # where notebooks run: they read what was recorded
+    if path.name not in TRAINED_TO_THE_END:
+        train_two_steps(monkeypatch)
     assert lax_checks(path) == {}
 
 
