@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TypeVar
 
 from attn_lib.errors import require, require_integer
 
 STRETCH = 8  # batches that are sorted together: more would leave less to chance
-Sequences = TypeVar("Sequences", bound=Sequence)
 
 
-def batches_by_length(sequences: Sequence[Sequences], batch_size: int, *, seed: int) -> list[list[Sequences]]:
+def batches_by_length(sequences: Sequence, batch_size: int, *, seed: int) -> list[list]:
     """Put sequences of like length together, since what pads takes as much time as what is read.
 
     Args:

@@ -164,6 +164,8 @@ def plot_curves(
         if log_x:
             ax.set_xscale("log", base=2)
             ax.set_xticks(places, [f"{place:g}" for place in places], fontsize=9, minor=False)
+        elif bool((places == places.round()).all()):
+            ax.xaxis.get_major_locator().set_params(integer=True)  # there is no half head
         if log_y:
             ax.set_yscale("log")
         ends = []

@@ -2,12 +2,14 @@
 
 import contextlib
 import io
+import itertools
+import sys
 
 import nbformat
 import pytest
 import torch
 
-from attn_lib import measure
+from attn_lib import learned, measure
 from attn_lib.measure.timing import compare_times as timed
 
 from .cell_guards import PARTS
@@ -30,6 +32,19 @@ def _torch_as_it_was():
 def _one_round(monkeypatch):
     """No verdict about a time is looked at here, so nothing is timed seven times."""
     monkeypatch.setattr(measure, "compare_times", lambda calls, **settings: timed(calls, **settings | {"rounds": 1}))
+
+
+@pytest.fixture(autouse=True)
+def _two_steps(monkeypatch):
+    """No verdict about a trained model is looked at here, so none is trained to the end."""
+    whole = learned.train
+
+    def short(model, batches, **settings):
+        return whole(model, itertools.islice(batches, 2), **settings)
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("attn_lib.learned") and getattr(module, "train", None) is whole:
+            monkeypatch.setattr(module, "train", short)
 
 
 def lax_checks(path):

@@ -7,6 +7,7 @@ from nbformat.v4 import new_markdown_cell, new_notebook, new_output
 
 from .coverage_guard import (
     ANCHORS,
+    CITED,
     bibliography,
     coverage_faults,
     link_faults,
@@ -34,6 +35,18 @@ def test_every_misconception_is_answered_by_a_run():
 def test_links_into_the_book(name):
     page = BOOK / name
     assert [f"{line.place}: {fault}" for line in prose(page) for fault in link_faults(page, line.text)] == []
+
+
+def never_cited(keys, texts):
+    """Works that no page cites: a chapter that names one would link to a list that does not have it."""
+    cited = {key.strip() for text in texts for found in CITED.findall(text) for key in found.split(",")}
+    return sorted(set(keys) - cited)
+
+
+def test_every_work_of_the_bibliography_stands_in_the_list_of_works_cited():
+    texts = [page.read_text(encoding="utf-8") for page in BOOK.glob("*.md")]
+    assert never_cited(bibliography(BOOK / "references.bib"), texts) == []
+    assert never_cited(["a2000", "b2001", "c2002"], ["as {cite:t}`a2000` say {cite:p}`c2002,d2003`"]) == ["b2001"]
 
 
 def test_as_many_levels_have_anchors_as_the_guard_thinks():

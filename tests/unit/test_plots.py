@@ -67,6 +67,21 @@ def curves(lines, **settings):
     return plots.plot_curves([0, 2], lines, x_label="x", y_label="y", title="t", **settings)
 
 
+def test_a_curve_over_whole_numbers_has_ticks_at_whole_numbers():
+    labels = {"x_label": "x", "y_label": "y", "title": "t"}
+    for x, whole in ((range(4), True), ([0.0, 0.5, 1.0], False)):
+        ax = plots.plot_curves(x, {"c": torch.arange(float(len(x)))}, **labels).axes[0]
+        ax.figure.draw_without_rendering()
+        ticks = ax.get_xticks()
+        assert bool((ticks == ticks.round()).all()) == whole
+
+
+def test_rows_that_are_no_queries_and_columns_that_are_no_keys_are_named():
+    figure = plots.plot_weights(torch.eye(2), ["a", "b"], ["c", "d"], title="t", row_label="seed", column_label="head")
+    said = [text.get_text() for text in figure.axes[0].texts]
+    assert {"seed", "head"} <= set(said) and not {"query", "key"} & set(said)
+
+
 def test_a_curve_that_ends_early_has_its_name_where_it_ends():
     nan = float("nan")
     figure = plots.plot_curves(
